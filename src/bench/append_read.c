@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "bench/asof.h"
 #include "bench/deliver.h"
+#include "bench/group.h"
 #include "bench/load.h"
 #include "bench/queue.h"
 #include "bench/site.h"
@@ -93,18 +95,26 @@ static void free_events(const howdah_event **events, size_t n)
     }
 }
 
-/* One batch goes to one stream, so that one expectation covers all of it. */
+/*
+ * One batch goes to one stream, so that one expectation covers all of it.  A group's log has its
+ * streams mixed, as life has.
+ */
 static int append_n(ours *c, size_t n, howdah_error *reterr)
 {
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
+    bool mixed = c->plan->kind == BENCH_GROUP_READ;
     size_t built = 0;
     int s = HOWDAH_OK;
 
     assert(c->events && n > 0);
     options.expected_version = bench_load_advance(&c->load);
+    if (mixed)
+        options.expected_version = HOWDAH_EXPECT_ANY;
     while (s >= 0 && built < n) {
         howdah_event *event = NULL;
 
+        if (mixed)
+            bench_load_pick(&c->load, hw_random_u32());
         s = build(c, &event, reterr);
         if (s >= 0)
             c->events[built++] = event;
@@ -234,6 +244,8 @@ int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_c
         return bench_deliver_open(site, number, ret_client, reterr);
     if (site->plan->kind == BENCH_QUEUE)
         return bench_queue_open(site, number, ret_client, reterr);
+    if (site->plan->kind == BENCH_GROUP_READ)
+        return bench_group_open(site, number, ret_client, reterr);
     if (site->plan->kind == BENCH_ASOF)
         return bench_asof_open(site, number, quiet, ret_client, reterr);
     s = open_ours(site, site->plan->kind, number, quiet, (size_t)site->plan->batch, &c, reterr);

@@ -45,7 +45,7 @@ struct bench_clients {
     bench_subscribers *subscribers[BENCH_SIDES]; /* NULL: nobody listens */
     int64_t appended[BENCH_SIDES];
     atomic_llong backlog[BENCH_SIDES];
-    int64_t jobs; /* queue: of a slice; 0: nothing is pushed */
+    int64_t jobs; /* of a slice, or events of a group; 0: nothing is pushed */
     bool hears;   /* latencies are those of the subscribers */
     bool whole;   /* a slice is one piece of work for each worker, however long it takes */
     pthread_mutex_t lock;
@@ -386,7 +386,9 @@ int bench_clients_open(const bench_site *site, bench_clients **ret_clients, howd
         return hw_fail_no_memory(reterr);
     init_locks(c);
     c->whole = bench_is_by_piece(site->plan);
-    c->jobs = site->plan->kind == BENCH_QUEUE ? site->plan->jobs : 0;
+    c->jobs = site->plan->kind == BENCH_QUEUE        ? site->plan->jobs
+              : site->plan->kind == BENCH_GROUP_READ ? site->plan->events
+                                                     : 0;
     c->hears = site->plan->kind == BENCH_LATENCY;
     c->workers = hw_calloc(n, sizeof *c->workers);
     if (!c->workers)

@@ -127,6 +127,14 @@ int64_t bench_load_advance(bench_load *load)
     return load->version[load->current];
 }
 
+void bench_load_pick(bench_load *load, uint32_t luck)
+{
+    double part = (double)luck / 4294967296.0;
+
+    load->current = (size_t)(part * part * part * (double)load->streams);
+    name_stream(load);
+}
+
 hw_str bench_load_stream(const bench_load *load)
 {
     return hw_str_of(load->stream_name);

@@ -39,6 +39,8 @@ void bench_load_done(bench_load *load);
 
 /* Goes on to the next stream; returns the version that it is at. */
 int64_t bench_load_advance(bench_load *load);
+/* Or to any of them, with some luck (2^32 at most) a busy one: the busiest of 10,000 gets 5 %. */
+void bench_load_pick(bench_load *load, uint32_t luck);
 hw_str bench_load_stream(const bench_load *load);
 /* The next event of this stream: its payload, valid until the next call, and its version. */
 hw_str bench_load_next(bench_load *load, int64_t *ret_version);

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -246,6 +247,22 @@ static int fill_with_holes(const bench_site *site, void **ret_pin, howdah_error 
     return HOWDAH_OK;
 }
 
+static int wal_bytes(const bench_site *site, int64_t *ret_bytes, howdah_error *reterr)
+{
+    PGconn *conn = NULL;
+    PGresult *result;
+    int s = bench_pg_connect(site, &conn, reterr);
+
+    if (s < 0)
+        return s;
+    result = PQexec(conn, "SELECT pg_current_wal_insert_lsn() - '0/0'");
+    if (PQntuples(result) == 1)
+        *ret_bytes = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    s = bench_pg_expect(conn, result, PGRES_TUPLES_OK, reterr);
+    PQfinish(conn);
+    return s;
+}
+
 /* Closing the connection rolls its transaction back. */
 static void unpin(void *conn)
 {
@@ -287,6 +304,7 @@ const bench_backend bench_backend_pg = {
     .name = "postgresql",
     .name_site = name_site,
     .make_ceiling = make_ceiling,
+    .wal_bytes = wal_bytes,
     .pin = pin,
     .unpin = unpin,
     .fill_with_holes = fill_with_holes,

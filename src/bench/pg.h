@@ -22,6 +22,12 @@ int bench_pg_expect(const PGconn *conn, PGresult *result, ExecStatusType wanted,
  */
 int bench_pg_connect(const bench_site *site, PGconn **ret_conn, howdah_error *reterr);
 
+/* Every column that howdah_reader_next() brings: both sides move the same bytes. */
+#define BENCH_PG_COLUMNS_READ                                                                      \
+    "global_sequence, id, stream, version, type, data, bytes, content_type, headers,"              \
+    " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
+    " reason, schema_version"
+
 /* ---- pg_ceilings.c */
 
 int bench_pg_open_client(const bench_site *site, unsigned number, bench_client **ret_client,
@@ -32,6 +38,13 @@ int bench_pg_open_client(const bench_site *site, unsigned number, bench_client *
 int bench_pg_make_queue(PGconn *conn, const bench_site *site, howdah_error *reterr);
 int bench_pg_open_bare(const bench_site *site, unsigned number, bench_client **ret_client,
                        howdah_error *reterr);
+
+/* ---- pg_group.c */
+
+int bench_pg_open_range_reader(const bench_site *site, unsigned number, bench_client **ret_client,
+                               howdah_error *reterr);
+int bench_pg_open_sql_member(const bench_site *site, unsigned number, bench_client **ret_client,
+                             howdah_error *reterr);
 
 /* ---- pg_listener.c */
 

@@ -228,12 +228,6 @@ static int copy_out(bench_client *client, int64_t *ret_events, howdah_error *ret
     return s;
 }
 
-/* Every column that howdah_reader_next() brings: both sides move the same bytes. */
-#define COLUMNS_READ                                                                               \
-    "global_sequence, id, stream, version, type, data, bytes, content_type, headers,"              \
-    " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
-    " reason, schema_version"
-
 /* ---- asof: by primary key */
 
 /* A page at a time, as a reader would; PQntuples() of a failed result is 0. */
@@ -284,7 +278,7 @@ static int find_keys(raw *c, const bench_site *site, howdah_error *reterr)
     }
     s = bench_pg_expect(c->conn, result, PGRES_TUPLES_OK, reterr);
     (void)snprintf(c->sql, sizeof c->sql,
-                   "SELECT " COLUMNS_READ " FROM %s.events WHERE global_sequence = ANY"
+                   "SELECT " BENCH_PG_COLUMNS_READ " FROM %s.events WHERE global_sequence = ANY"
                    " ($1::bigint[])",
                    site->place);
     if (s >= 0)
@@ -355,12 +349,13 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
     case BENCH_READ:
     case BENCH_DELIVER:
         (void)snprintf(c->sql, sizeof c->sql,
-                       "COPY (SELECT " COLUMNS_READ " FROM %s.events) TO STDOUT (FORMAT binary)",
+                       "COPY (SELECT " BENCH_PG_COLUMNS_READ " FROM %s.events) TO STDOUT (FORMAT binary)",
                        site->place);
         break;
     case BENCH_FANOUT:  /* its other side is ours as well */
     case BENCH_CONTEND: /* so is this one's */
     case BENCH_QUEUE:   /* pg_queue.c */
+    case BENCH_GROUP_READ: /* pg_group.c */
         break;
     }
     return HOWDAH_OK;
@@ -374,6 +369,8 @@ int bench_pg_open_client(const bench_site *site, unsigned number, bench_client *
 
     if (site->plan->kind == BENCH_QUEUE)
         return bench_pg_open_bare(site, number, ret_client, reterr);
+    if (site->plan->kind == BENCH_GROUP_READ)
+        return bench_pg_open_range_reader(site, number, ret_client, reterr);
     c = hw_calloc(1, sizeof *c);
     if (!c)
         return hw_fail_no_memory(reterr);

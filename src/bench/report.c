@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/asof.h"
+#include "bench/group.h"
 #include "cli/out/table.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -56,6 +57,10 @@ static void json_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ",\"of\":\"%s\"", bench_asof_names[plan->of]);
     if (bench_is_whole(plan) || plan->kind == BENCH_ASOF)
         cli_out_printf(out, ",\"events\":%lld", (long long)plan->events);
+    else if (plan->kind == BENCH_GROUP_READ)
+        cli_out_printf(out, ",\"through\":\"%s\",\"events\":%lld,\"batch\":%lld",
+                       bench_through_names[plan->through], (long long)plan->events,
+                       (long long)plan->batch);
     else if (plan->kind == BENCH_LATENCY)
         cli_out_printf(out, ",\"rate\":%lld", (long long)plan->rate);
     else if (plan->kind == BENCH_QUEUE)
@@ -129,14 +134,23 @@ static void json_queue(cli_out *out, const bench_plan *plan, const bench_result 
                    bench_histogram_ms(&r->waited, 0.5), bench_histogram_ms(&r->waited, 0.99));
 }
 
+static double wal_per_event(const bench_result *r)
+{
+    return r->ours.events > 0 ? (double)r->wal_bytes / (double)r->ours.events : 0;
+}
+
 /* Only one side, and only two rates. */
 static void json_pinned(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
+    bool group = plan->kind == BENCH_GROUP_READ;
+
     cli_out_printf(out,
-                   "{\"bench\":\"queue\",\"pinned\":true,\"workers\":%lld,\"payload\":%lld,"
-                   "\"jobs\":%lld,\"batch\":%lld,\"seconds\":%g,\"clean_per_s\":%.1f,"
+                   "{\"bench\":\"%s\",\"pinned\":true,\"%s\":%lld,\"payload\":%lld,"
+                   "\"%s\":%lld,\"batch\":%lld,\"seconds\":%g,\"clean_per_s\":%.1f,"
                    "\"pinned_per_s\":%.1f,\"ratio\":%.3f}\n",
-                   (long long)plan->clients, (long long)plan->payload, (long long)plan->jobs,
+                   plan->name, group ? "members" : "workers", (long long)plan->clients,
+                   (long long)plan->payload, group ? "events" : "jobs",
+                   (long long)(group ? plan->events : plan->jobs),
                    (long long)plan->batch, (double)plan->ms / 1000, r->clean_rate, r->pinned_rate,
                    r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
 }
@@ -179,6 +193,8 @@ static void report_json(cli_out *out, const bench_site *site, const bench_result
     json_memory(out, plan, r);
     json_queue(out, plan, r);
     json_filtered(out, plan, r);
+    if (r->wal_bytes > 0)
+        cli_out_printf(out, ",\"wal_bytes_per_event\":%.1f", wal_per_event(r));
     cli_out_puts(out, "}\n");
 }
 
@@ -243,6 +259,9 @@ static void text_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ", batches of %s events", count);
     else if (bench_is_whole(plan))
         cli_out_printf(out, ", a log of %s events", count);
+    else if (plan->kind == BENCH_GROUP_READ)
+        cli_out_printf(out, ", through %s, %lld events, batches of %s",
+                       bench_through_names[plan->through], (long long)plan->events, count);
     else if (plan->kind == BENCH_QUEUE)
         cli_out_printf(out, ", %lld jobs at a time, batches of %s", (long long)plan->jobs, count);
     else if (plan->kind == BENCH_LATENCY)
@@ -279,7 +298,7 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
     text_plan(out, plan);
     if (plan->pin) {
         cli_out_printf(out,
-                       "%.0f jobs/s, and %.0f after %g s with an old snapshot held open: %.2f\n",
+                       "%.0f/s, and %.0f after %g s with an old snapshot held open: %.2f\n",
                        r->clean_rate, r->pinned_rate, (double)plan->ms / 1000,
                        r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
         return;
@@ -300,6 +319,8 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
         cli_out_printf(out, "; from a push to a worker that waits: p50 %.3f ms, p99 %.3f ms\n",
                        bench_histogram_ms(&r->waited, 0.5), bench_histogram_ms(&r->waited, 0.99));
     }
+    if (r->wal_bytes > 0)
+        cli_out_printf(out, "%.1f bytes of WAL an event\n", wal_per_event(r));
     if (plan->holes > 0)
         cli_out_printf(out, "%lld numbers burnt between them, under an open appender\n",
                        (long long)plan->holes);

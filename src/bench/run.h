@@ -23,6 +23,7 @@ typedef struct bench_result {
     int64_t slowest_us;     /* fanout: the longest that subscriptions were busy after a slice */
     double clean_rate;      /* queue, pinned: without the old snapshot; 0: not measured */
     double pinned_rate;     /* in the last seconds with it */
+    int64_t wal_bytes;      /* group: of our slices; 0: not measured */
     bench_histogram waited; /* queue: from a push to the worker that waits for it */
     int64_t exact_us;       /* deliver, filtered: by the type's name, */
     int64_t wildcard_us;    /* and by a pattern; 0: not measured */

@@ -32,7 +32,8 @@ typedef enum bench_kind {
     BENCH_FANOUT,
     BENCH_QUEUE,
     BENCH_ASOF,
-    BENCH_CONTEND
+    BENCH_CONTEND,
+    BENCH_GROUP_READ
 } bench_kind;
 
 /* asof: of what; see asof.h. */
@@ -42,6 +43,13 @@ typedef enum bench_of {
     BENCH_OF_APPEND,
     BENCH_OF_APPEND_VALID
 } bench_of;
+
+/* group: how the members take their events; see group.h. */
+typedef enum bench_through {
+    BENCH_THROUGH_MEMBERS,  /* each with a bus of its own, as separate processes */
+    BENCH_THROUGH_HANDLERS, /* of one bus, in its threads */
+    BENCH_THROUGH_SQL       /* the functions, by plain libpq */
+} bench_through;
 
 /* Behind a schema's name: that of the bus that nobody listens to. */
 #define BENCH_QUIET "_quiet"
@@ -61,7 +69,9 @@ typedef struct bench_plan {
     int64_t subscriptions;
     int64_t jobs;          /* queue: pushed before a slice, and drained by it */
     int64_t keys;          /* queue: that the jobs have in turn, 0: none */
-    bool pin;              /* queue: an old snapshot is held open */
+    bool pin;              /* queue, group: an old snapshot is held open */
+    bench_through through; /* group */
+    int64_t handler_us;    /* group: how long an event takes */
     bench_of of;           /* asof */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
     int64_t holes; /* deliver: numbers burnt between events under an open appender; 0: none */
@@ -81,7 +91,7 @@ typedef struct bench_client_ops {
     /* Makes the work that runs end soon; called by another thread.  May be NULL. */
     void (*interrupt)(bench_client *client);
     void (*close)(bench_client *client);
-    /* queue: pushes n jobs, before a slice; NULL elsewhere. */
+    /* Before a slice.  queue: pushes n jobs; group: puts it back.  NULL elsewhere. */
     int (*push)(bench_client *client, int64_t n, howdah_error *reterr);
 } bench_client_ops;
 
@@ -89,7 +99,7 @@ struct bench_client {
     const bench_client_ops *ops;
     /* Set when the work is not wanted any more; NULL: never.  Long work looks at it. */
     const atomic_bool *stop;
-    atomic_llong *backlog;          /* queue: jobs of this side that are not drained yet */
+    atomic_llong *backlog;          /* queue, group: what this side has not drained yet */
     bench_subscribers *subscribers; /* those who hear what is appended; NULL: nobody */
 };
 
@@ -114,7 +124,9 @@ struct bench_backend {
     int (*name_site)(bench_site *site, const char *store_url, howdah_error *reterr);
     /* Makes the ceiling's table beside the migrated bus. */
     int (*make_ceiling)(const bench_site *site, howdah_error *reterr);
-    /* queue: holds a snapshot open from now on; free with unpin.  NULL: there is no such thing. */
+    /* group: how many bytes of WAL there were so far.  NULL: there is no such thing. */
+    int (*wal_bytes)(const bench_site *site, int64_t *ret_bytes, howdah_error *reterr);
+    /* queue, group: holds a snapshot open from now on; free with unpin.  NULL: there is no such thing. */
     int (*pin)(const bench_site *site, void **ret_pin, howdah_error *reterr);
     void (*unpin)(void *pin);
     /* deliver: opens an appender that stays open, and fills the log with plan->events events and

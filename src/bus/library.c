@@ -1,8 +1,19 @@
 /* library.c - what belongs to the whole library: version, hooks. */
+#include <malloc.h>
 #include <howdah/howdah.h>
 
 #include "base/log_hook.h"
 #include "base/mem.h"
+
+/* The thresholds are fixed ones from now on: glibc would move them by what is freed. */
+void howdah_malloc_tune(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
+    (void)mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
+    (void)mallopt(M_TOP_PAD, 4 * 1024 * 1024);
+#endif
+}
 
 const char *howdah_version(void)
 {

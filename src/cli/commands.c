@@ -256,15 +256,21 @@ static const cli_option bench_options[] = {
     {"clients", "N", NULL, "appenders at once", 0},
     {"seconds", "N", NULL, "how long; 0.1 or more", 0},
     {"payload", "BYTES", NULL, "size of a payload", 0},
-    {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
+    {"streams", "N", NULL, "streams of each appender, taken in turn (default 10; group: 10000)", 0},
     {"events", "N", NULL, "how many events (default 1000000; asof: a multiple of 1000)", 0},
-    {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
+    {"batch", "N", NULL, "events in one append, or what a worker or member takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
     {"writers", "N", NULL, "contend: processes that append (default 8)", 0},
     {"jobs", "N", NULL,
      "queue: pushed, then drained, again and again (default: 1000 batches, 10000 to 50000)", 0},
     {"keys", "N", NULL, "queue: the jobs have N ordering keys, in turn (default: none)", 0},
-    {"pin", NULL, NULL, "queue: the rate while an old snapshot is held open", 0},
+    {"members", "N", NULL, "group: how many at once (default 8)", 0},
+    {"through", "members|handlers|sql", "members handlers sql",
+     "group: members with a connection each (the default), handlers in the threads of one bus, or, "
+     "on PostgreSQL, the SQL functions",
+     0},
+    {"handler-us", "N", NULL, "group: an event takes so many microseconds (default 0)", 0},
+    {"pin", NULL, NULL, "queue, group: the rate while an old snapshot is held open", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
@@ -279,7 +285,8 @@ static const cli_option bench_options[] = {
 static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
-    "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  asof: "
+    "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  group: "
+    "how fast members that share a subscription bring a log to its end.  asof: "
     "what two times cost.  contend: processes that append without a pause: whether each gets its "
     "share, how long they wait, and how a subscription next to them does; exit code 1 when an "
     "append failed.  Every run uses a bus of its own, which is removed at the end.  --ceiling "
@@ -704,13 +711,14 @@ const cli_command cli_commands[] = {
      .group = "Maintenance",
      .summary = "measure appends, reads and deliveries against their ceiling",
      .usage = {"bench append|append-batch|read|deliver [OPTIONS]",
-               "bench latency|fanout|queue|asof|contend [OPTIONS]"},
-     .words = "append append-batch read deliver latency fanout queue asof contend",
+               "bench latency|fanout|queue|group|asof|contend [OPTIONS]"},
+     .words = "append append-batch read deliver latency fanout queue group asof contend",
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
                   "howdah bench latency --rate 1000 --ceiling",
                   "howdah bench asof --of type --events 100000",
+                  "howdah bench group --members 8 --batch 100 --ceiling",
                   "howdah bench contend --writers 8 --seconds 5"},
      .run = cmd_bench},
     {.name = "settings",

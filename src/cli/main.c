@@ -69,6 +69,7 @@ int main(int argc, char **argv)
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
+    howdah_malloc_tune();
     hold_standard_descriptors();
     cli_signals_init();
     s = cli_args_parse(&cli.args, argc, argv, &err);

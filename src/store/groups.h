@@ -33,6 +33,7 @@ typedef struct hw_group_take {
     hw_str member;      /* a name for people; absent: none */
     int64_t lease_ms;
     hw_str acked; /* the token of a batch that is acked first; absent: none */
+    int64_t process; /* a number that all members of a process have that reserves; 0: none */
 } hw_group_take;
 
 /* What a member has. */
@@ -59,6 +60,64 @@ typedef struct hw_group_outlook {
     hw_sub_status status;
     int64_t due_ms; /* until a retry is due or a lease ends; -1: nobody knows of any */
 } hw_group_outlook;
+
+/*
+ * A group that one process has reserved, for its many handlers: it takes ranges of the log, and keeps
+ * streams in order by itself (engine/range_board.h), until others want to take part.
+ */
+typedef struct hw_reservation {
+    hw_str subscriber_id;
+    int64_t token;
+    int64_t lease_ms;
+} hw_reservation;
+
+typedef enum hw_range_state {
+    HW_RANGE_TAKEN,
+    HW_RANGE_NONE, /* there is nothing */
+    HW_RANGE_WAIT, /* batches of before have to be taken first */
+    HW_RANGE_OVER  /* end the reservation: others want to take part, or an event has to be retried */
+} hw_range_state;
+
+#define HW_RANGE_PARTS 64
+
+/* Numbers that are the process's to handle, by engine/range_board.h's order of lots. */
+typedef struct hw_group_range {
+    hw_range_state state;
+    int64_t lot;
+    hw_range parts[HW_RANGE_PARTS]; /* what comes in between comes later */
+    size_t parts_n;
+} hw_group_range;
+
+/* How things stand when a reservation ends. */
+typedef struct hw_group_end {
+    int64_t acked;       /* all ranges up to this lot are handled; 0: none */
+    int64_t upto;        /* of the range after them, the numbers up to this one; 0: none */
+    const int64_t *done; /* events after them that are handled, too */
+    size_t done_n;
+    const int64_t *busy; /* events that are being handled: each becomes a batch of its own */
+    size_t busy_n;
+} hw_group_end;
+
+typedef struct hw_reserve_ops {
+    /* OK; END: not now. */
+    int (*reserve)(struct hw_store *store, const hw_group_take *as, int64_t *ret_token,
+                   howdah_error *reterr);
+    /* Acks all ranges up to a lot (0: none), and takes the next one, of so many numbers at most.
+       LOST. */
+    int (*take)(struct hw_store *store, const hw_reservation *reservation, int64_t acked, int64_t numbers,
+                hw_group_range *ret_range, howdah_error *reterr);
+    /* The events of a range, without those in its gaps; of other types some may be there as well.
+       END: they are more than a batch may have. */
+    int (*read)(struct hw_store *store, const hw_group_range *range, const hw_filter *filter,
+                hw_group_batch *ret_batch, howdah_error *reterr);
+    /* ret_over: it has to end.  LOST. */
+    int (*extend)(struct hw_store *store, const hw_reservation *reservation, bool *ret_over,
+                  howdah_error *reterr);
+    /* fn gets the token of each batch that was made for an event that is busy.  LOST. */
+    int (*end)(struct hw_store *store, const hw_reservation *reservation, const hw_group_end *end,
+               void (*fn)(void *ctx, int64_t sequence, const char *token), void *ctx,
+               howdah_error *reterr);
+} hw_reserve_ops;
 
 /* A batch, for those who have only its token. */
 typedef struct hw_batch_ref {
@@ -104,6 +163,7 @@ typedef struct hw_group_ops {
     /* It becomes a subscription of one process, at the same place.  CONFLICT while members have
        batches. */
     int (*unshare)(struct hw_store *store, hw_str subscriber_id, howdah_error *reterr);
+    const hw_reserve_ops *reservations; /* NULL: this store has none */
     /* With all it had but its dead letters.  CONFLICT while members have batches. */
     int (*remove)(struct hw_store *store, hw_str subscriber_id, howdah_error *reterr);
 } hw_group_ops;

@@ -468,7 +468,8 @@ int main(int argc, char **argv)
                   {cf_upcast_tests, false},
                   {cf_use_tests, false},
                   {cf_groups_tests, true},
-                  {cf_shared_tests, false}};
+                  {cf_shared_tests, false},
+                  {cf_reserved_tests, false}};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 

@@ -12,6 +12,7 @@ DECLARE
     last_deal bigint;
 BEGIN
     PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR NO KEY UPDATE;
+    UPDATE @schema@.groups AS k SET reserved = 0, wanted = false WHERE k.group_id = g.group_id AND k.reserved <> 0;
     SELECT max(k.deal) INTO last_deal FROM @schema@.group_places AS k WHERE k.group_id = g.group_id;
     DELETE FROM @schema@.group_lots AS k WHERE k.group_id = g.group_id;
     DELETE FROM @schema@.group_holes AS k WHERE k.group_id = g.group_id;
@@ -245,6 +246,7 @@ BEGIN
            greatest(max(extract(epoch FROM clock_timestamp() - x.taken_at)), 0)::double precision
     FROM (SELECT l.member, l.taken, l.taken_at FROM @schema@.group_lots AS l
           WHERE l.group_id = g.group_id AND l.until > clock_timestamp()
+            AND (NOT l.is_range OR (SELECT k.reserved_until FROM @schema@.groups AS k WHERE k.group_id = g.group_id) > clock_timestamp())
             AND l.lot >= (SELECT max(p.floor) FROM @schema@.group_places AS p WHERE p.group_id = g.group_id)
           UNION ALL
           SELECT r.member, r.taken, r.taken_at FROM @schema@.group_retries AS r
@@ -269,8 +271,12 @@ BEGIN
     status := g.status;
     due_ms := (SELECT ceil(greatest(extract(epoch FROM min(x.at) - clock_timestamp()), 0) * 1000)
                FROM (SELECT l.until AS at FROM @schema@.group_lots AS l
-                     WHERE l.group_id = g.group_id AND l.until > '-infinity'
+                     WHERE l.group_id = g.group_id AND l.until > '-infinity' AND NOT l.is_range
                        AND l.lot >= (SELECT max(p.floor) FROM @schema@.group_places AS p WHERE p.group_id = g.group_id)
+                     UNION ALL
+                     -- Whoever has reserved it lets it go as soon as it hears that somebody waits.
+                     SELECT least(k.reserved_until, clock_timestamp() + interval '20 milliseconds') FROM @schema@.groups AS k
+                     WHERE k.group_id = g.group_id AND k.reserved <> 0
                      UNION ALL
                      SELECT greatest(r.due, r.until) FROM @schema@.group_retries AS r
                      WHERE r.group_id = g.group_id AND r.due < 'infinity') AS x);
@@ -326,8 +332,12 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
+    held record; -- who has reserved it
 BEGIN
-    PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR UPDATE;
+    SELECT k.reserved, k.process, k.reserved_until INTO held FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR UPDATE;
+    IF held.reserved <> 0 THEN
+        PERFORM @schema@.group_ranges_expired(g, held.process, held.reserved_until);
+    END IF;
     IF EXISTS (SELECT FROM @schema@.group_members(subscriber)) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = format('members have batches of the subscription %s', subscriber),
             HINT = 'stop them, or wait until their leases end';

@@ -4,7 +4,7 @@ BEGIN
     CREATE TYPE @schema@.group_state AS (
         group_id integer, subscriber_id text, status text, lanes integer, by_stream boolean, total_order boolean,
         max_retries integer, retry_delay_ms bigint, max_retry_delay_ms bigint, gap_timeout_ms bigint, on_fail text,
-        type text, regex text, stream text, originals boolean, sound boolean, in_place boolean);
+        type text, regex text, stream text, originals boolean, sound boolean, in_place boolean, process bigint);
 EXCEPTION WHEN duplicate_object THEN
     NULL;
 END
@@ -13,7 +13,8 @@ $howdah$;
 -- group_of(subscriber text) -> group_state
 --
 -- The group of this name.  sound is false when the addresses in its lots may be worthless (I7 of 0007_groups),
--- in_place when its subscription was put elsewhere, or is new (I9).
+-- in_place when its subscription was put elsewhere, or is new (I9).  process is the caller's (see
+-- group_reserve()); 0: any.
 -- Errors: UH004 there is no such subscription, UH003 it is not shared.
 -- Reads: groups, group_marks, subscriptions.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.group_of(subscriber text) RETURNS @schema@.group_state
@@ -30,7 +31,7 @@ BEGIN
            s.stream, s.originals,
            k.file_node = pg_relation_filenode(@events_text@::regclass)
                AND k.mark = (SELECT m.xmin::text FROM @schema@.group_marks AS m WHERE m.group_id = k.group_id),
-           s.token = k.token AND s.lease_until = 'infinity'
+           s.token = k.token AND s.lease_until = 'infinity', 0
     INTO g
     FROM @schema@.groups AS k JOIN @schema@.subscriptions AS s ON s.subscriber_id = k.subscriber_id
     WHERE k.subscriber_id = subscriber;
@@ -184,14 +185,16 @@ DECLARE
     p       @schema@.group_places;
     look    record;
     holes   boolean;
+    held    record; -- who has reserved it
     top     bigint;
     dealt   bigint;
     low     bigint;
     gaps    bigint[];
     late    bigint[]; -- numbers of events that were seen in holes
 BEGIN
-    PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    SELECT k.reserved, k.process, k.reserved_until INTO held FROM @schema@.groups AS k
+    WHERE k.group_id = g.group_id FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND OR (held.reserved <> 0 AND NOT @schema@.group_ranges_expired(g, held.process, held.reserved_until)) THEN
         RETURN false;
     END IF;
     -- Locked: where the snapshot is older than the last deal (REPEATABLE READ), this fails with 40001.

@@ -114,7 +114,7 @@ AS $howdah$
     SELECT coalesce(array_agg(x.ctid), '{}')
     FROM (SELECT e.ctid FROM @schema@.events AS e
           WHERE e.global_sequence BETWEEN greatest(l.lo, l.at + 1) AND l.hi
-            AND (NOT g.by_stream OR hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes) AND @matches@
+            AND (NOT g.by_stream OR l.is_range OR hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes) AND @matches@
             AND NOT EXISTS (SELECT FROM @schema@.group_holes AS h
                             WHERE h.group_id = g.group_id AND e.global_sequence BETWEEN h.first AND h.last)
           ORDER BY e.global_sequence) AS x
@@ -332,12 +332,14 @@ BEGIN
 END
 $howdah$;
 
--- group_fetch(subscriber, max_count, member, lease, acked) -> group_batch
+-- group_fetch(subscriber, max_count, member, lease, acked, process) -> group_batch
 --
--- What fetch() does, but for reading the events: that takes a later statement, which sees all that was dealt.
+-- What fetch() does, but for reading the events: that takes a later statement, which sees all that was dealt.  process
+-- is the caller's (see group_reserve()); 0: any.
 -- Errors, reads, writes: see fetch().
 CREATE OR REPLACE FUNCTION @schema@.group_fetch(
-    subscriber text, max_count integer, member text, lease interval, acked text) RETURNS @schema@.group_batch
+    subscriber text, max_count integer, member text, lease interval, acked text, process bigint DEFAULT 0)
+RETURNS @schema@.group_batch
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -368,6 +370,7 @@ BEGIN
     IF NOT g.in_place THEN
         g := @schema@.group_adopt(g);
     END IF;
+    g.process := process;
     IF acked IS NOT NULL AND NOT @schema@.group_ack(g, acked, NULL) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH007', MESSAGE = 'the lease of the batch is lost: another member has its events',
             HINT = 'roll back what was done for it, and fetch again';
@@ -382,6 +385,7 @@ BEGIN
         b := @schema@.group_take(g, max_count, member, lease_ms);
     ELSIF b.is_last THEN
         -- Who finds nothing to take has to wait for whoever deals: so one deal ahead.
+        PERFORM @schema@.group_wake_dead_letters(g);
         PERFORM @schema@.group_deal(g, per_lane);
     END IF;
     RETURN b;

@@ -36,6 +36,11 @@
 --   I9  A shared subscription has the owner "(shared)" and a lease without end, so that no single process takes
 --       it.  Whoever resets it gives its row a new place and a new token, as of any subscription: the next
 --       member that fetches finds the token changed, and the group goes to that place.
+--   I10 A process with many handlers can *reserve* a group: its row has the process's token and the end of its
+--       lease.  Then only this process deals, in *ranges*: lots that are all numbers from lo to hi, of every lane.
+--       It keeps streams in order by itself, and acks its ranges in the order of the log.  There are no other lots
+--       while there are ranges.  A member that comes finds nothing to take, and says so (wanted).  The process ends
+--       the reservation, or its lease ends; then what is left of its ranges becomes lots by lane.
 
 CREATE TABLE @schema@.groups (
     group_id           integer GENERATED ALWAYS AS IDENTITY,
@@ -51,12 +56,19 @@ CREATE TABLE @schema@.groups (
     token              bigint NOT NULL DEFAULT 0,       -- of its subscription (I9)
     file_node          oid NOT NULL DEFAULT 0,          -- I7
     mark               text NOT NULL DEFAULT '',
+    reserved           bigint NOT NULL DEFAULT 0,       -- the token of a reservation (I10); 0: none
+    process            bigint NOT NULL DEFAULT 0,       -- whose it is
+    reserved_until     timestamptz NOT NULL DEFAULT '-infinity',
+    reserved_at        timestamptz,
+    reserved_by        text,
+    wanted             boolean NOT NULL DEFAULT false,  -- others want to take part
+    shared_at          timestamptz NOT NULL DEFAULT '-infinity', -- when they last said so
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT groups_pkey PRIMARY KEY (group_id),
     CONSTRAINT groups_subscriber_key UNIQUE (subscriber_id),
     CONSTRAINT groups_lanes_check CHECK (lanes >= 1 AND lanes <= 1024 AND lanes & (lanes - 1) = 0),
     CONSTRAINT groups_on_fail_check CHECK (on_fail IN ('open', 'hold', 'closed'))
-);
+) WITH (fillfactor = 50);
 
 CREATE TABLE @schema@.group_marks (
     group_id integer NOT NULL,
@@ -89,8 +101,9 @@ CREATE TABLE @schema@.group_lots (
     taken    integer NOT NULL DEFAULT 0,                -- so many after them are out, or were
     attempts integer NOT NULL DEFAULT 0,                -- of the next one
     careful  integer NOT NULL DEFAULT 0,                -- up to this one they are given out one by one (I4)
+    is_range boolean NOT NULL DEFAULT false,            -- I10
     member   text,
-    tids     tid[],                                     -- NULL: to be made anew (I7)
+    tids     tid[],                                     -- NULL: to be made anew (I7), or a range
     CONSTRAINT group_lots_pkey PRIMARY KEY (group_id, lot)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);

@@ -81,7 +81,13 @@ typedef struct hw_slot {
      */
     char left_token[HW_BATCH_TOKEN_SIZE];
     int64_t left_done;
+    /* reserved.c: the event that became a batch of its own; 0: none. */
+    int64_t declared;
 } hw_slot;
+
+/* ---- reserved.c: the group is this process's alone */
+
+typedef struct hw_reserved hw_reserved;
 
 typedef struct hw_shared {
     howdah_subscription *sub;
@@ -89,7 +95,9 @@ typedef struct hw_shared {
     size_t slots_n;
     pthread_mutex_t lock;
     atomic_bool spread;
+    hw_reserved *reserved; /* NULL: the store has no reservations, or handlers have transactions */
     char member[HW_SIGNATURE_SIZE];
+    int64_t process; /* as which it reserves, at random */
     /* The serving thread's: */
     bool look;          /* a slot has to look at once, */
     int64_t look_ms;    /* or at this time */
@@ -110,9 +118,36 @@ int64_t hw_shared_next_ms(howdah_bus *bus, int64_t now);
 int hw_shared_let_go(hw_shared *shared, howdah_error *reterr);
 /* Starts what can be started, extends what runs. */
 int hw_shared_pass(howdah_bus *bus, howdah_error *reterr);
+/* The batch in hand ("": none), whose lease the serving thread extends. */
+void hw_slot_hold(hw_slot *slot, const char *token, int64_t since_ms);
+/* What could not be stored of a batch is, later: it is handled up to this event. */
+void hw_slot_leave(hw_slot *slot, const char *token, int64_t done, int status,
+                   const howdah_error *err);
+/* What the handler makes of the event; delivery says why not. */
+int hw_slot_call(hw_slot *slot, const howdah_event *seen, howdah_delivery *delivery);
+/* on_dead_letter hears of it if it became one. */
+void hw_slot_tell(const hw_slot *slot, const howdah_event *event, hw_group_fate fate,
+                  const char *message, int attempt);
+void hw_slot_halt(const hw_slot *slot, hw_store *io, const char *message);
+bool hw_slot_is_to_end(const hw_slot *slot);
 /* In a worker's thread, or in the serving one. */
 void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again);
 int hw_slot_end(hw_slot *slot, howdah_error *reterr);
+
+int hw_reserved_new(hw_shared *shared, howdah_error *reterr);
+void hw_reserved_free(hw_reserved *reserved);
+/* The token of the reservation; 0: there is none. */
+int64_t hw_reserved_token(hw_reserved *reserved);
+/* After a batch: whether it was full, and how long an event took.  Reserves the group when that
+   seems worth it. */
+void hw_reserved_consider(hw_reserved *reserved, hw_store *io, bool full, int64_t event_us);
+/* In a worker's thread: until the reservation is over, there are lots to be taken first, or the
+   slot has failed. */
+void hw_reserved_run(hw_slot *slot, hw_store *io);
+/* The serving thread, while handlers run. */
+void hw_reserved_extend(hw_reserved *reserved, hw_store *store);
+/* Ends the reservation; no thread runs. */
+int hw_reserved_let_go(hw_reserved *reserved, hw_store *store, howdah_error *reterr);
 
 /* ---- batch.c */
 

@@ -54,7 +54,7 @@ static hw_batch_ref ref_of(const run *r)
 }
 
 /* I2, I3: what the serving thread extends. */
-static void hold(hw_slot *slot, const char *token, int64_t since_ms)
+void hw_slot_hold(hw_slot *slot, const char *token, int64_t since_ms)
 {
     hw_shared *shared = slot->shared;
 
@@ -70,8 +70,8 @@ static bool is_lease_due(const hw_slot *slot)
 }
 
 /* I6.  If its outcome is unknown, a second ack finds the token stale, which is as good. */
-static void leave(hw_slot *slot, const char *token, int64_t done, int status,
-                  const howdah_error *err)
+void hw_slot_leave(hw_slot *slot, const char *token, int64_t done, int status,
+                   const howdah_error *err)
 {
     if (status != HOWDAH_INTERRUPTED && !hw_service_passes(status, err))
         return;
@@ -89,7 +89,7 @@ static bool goes_on(run *r, int s, const howdah_error *err)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", r->slot->shared->sub->id, err->message);
         return false;
     }
-    leave(r->slot, r->batch.token, r->done, s, err);
+    hw_slot_leave(r->slot, r->batch.token, r->done, s, err);
     r->slot->failed = s;
     hw_error_copy(&r->slot->error, err);
     return false;
@@ -112,7 +112,7 @@ static bool keep_lease(run *r)
                  r->io->ops->groups->extend(r->io, &ref, slot->shared->sub->options.lease_ms, &err),
                  &err))
         return false;
-    hold(slot, r->batch.token, now);
+    hw_slot_hold(slot, r->batch.token, now);
     return true;
 }
 
@@ -150,9 +150,17 @@ static bool waits(const run *r, size_t i)
     return false;
 }
 
+void hw_slot_tell(const hw_slot *slot, const howdah_event *event, hw_group_fate fate,
+                  const char *message, int attempt)
+{
+    const howdah_subscribe_options *o = &slot->shared->sub->options;
+
+    if ((fate == HW_FATE_DEAD || fate == HW_FATE_HELD) && o->on_dead_letter)
+        o->on_dead_letter(o->ctx, event, message, attempt);
+}
+
 static bool fail(run *r, size_t i, const char *message)
 {
-    const howdah_subscribe_options *o = &r->slot->shared->sub->options;
     const howdah_event *event = &r->batch.events[i];
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_batch_ref ref = ref_of(r);
@@ -164,22 +172,20 @@ static bool fail(run *r, size_t i, const char *message)
         return false;
     r->failed[r->failed_n++] = i;
     r->ended = r->ended || hw_batch_ends_with_nack(r->batch.token);
-    if ((fate == HW_FATE_DEAD || fate == HW_FATE_HELD) && o->on_dead_letter)
-        o->on_dead_letter(o->ctx, event, message, (int)r->batch.attempt);
+    hw_slot_tell(r->slot, event, fate, message, (int)r->batch.attempt);
     return !r->ended;
 }
 
-static void halt(run *r, const char *message)
+void hw_slot_halt(const hw_slot *slot, hw_store *io, const char *message)
 {
-    const howdah_subscription *sub = r->slot->shared->sub;
+    const howdah_subscription *sub = slot->shared->sub;
     const hw_hold anybody = {.subscriber_id = hw_str_of(sub->id)};
     howdah_error err = HOWDAH_ERROR_INIT;
     char reason[256];
 
     hw_utf8_copy(reason, sizeof reason, message);
-    if (r->io->ops->subs->set_status(r->io, &anybody, HW_SUB_HALTED, hw_str_of(reason), &err) < 0)
+    if (io->ops->subs->set_status(io, &anybody, HW_SUB_HALTED, hw_str_of(reason), &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
-    give_back(r);
 }
 
 /* The transaction cannot be committed for what was done in it: see deliver.c. */
@@ -204,9 +210,9 @@ static bool commit_effect(run *r, size_t i)
     return goes_on(r, s, &err);
 }
 
-static int call_handler(run *r, const howdah_event *seen, howdah_delivery *delivery)
+int hw_slot_call(hw_slot *slot, const howdah_event *seen, howdah_delivery *delivery)
 {
-    howdah_subscription *sub = r->slot->shared->sub;
+    howdah_subscription *sub = slot->shared->sub;
     hw_handling handling;
     int result;
 
@@ -218,7 +224,7 @@ static int call_handler(run *r, const howdah_event *seen, howdah_delivery *deliv
     HW_FAULT_POINT("group.after_handler");
     if (result != HOWDAH_HANDLED && !delivery->message[0])
         (void)snprintf(delivery->message, sizeof delivery->message, "the handler gave no reason");
-    r->slot->delivered++;
+    slot->delivered++;
     return result;
 }
 
@@ -235,17 +241,16 @@ static bool run_handler(run *r, size_t i, const howdah_event *seen)
     delivery.attempt = (int)r->batch.attempt;
     delivery.redrive = false;
     delivery.tx = r->tx;
-    result = call_handler(r, seen, &delivery);
+    result = hw_slot_call(r->slot, seen, &delivery);
     if (result == HOWDAH_HANDLED)
         return !r->tx || commit_effect(r, i);
     if (r->tx)
         r->tx->ops->subs->rollback(r->tx);
-    if (result == HOWDAH_PUT_BACK)
-        give_back(r);
-    else if (result == HOWDAH_HALT)
-        halt(r, delivery.message);
-    else
+    if (result != HOWDAH_PUT_BACK && result != HOWDAH_HALT)
         return fail(r, i, delivery.message);
+    if (result == HOWDAH_HALT)
+        hw_slot_halt(r->slot, r->io, delivery.message);
+    give_back(r);
     return false;
 }
 
@@ -264,16 +269,18 @@ static bool handle(run *r, size_t i)
     return goes_on(r, s, &err) && keep_lease(r) && run_handler(r, i, seen);
 }
 
-static bool is_to_end(const howdah_subscription *sub)
+bool hw_slot_is_to_end(const hw_slot *slot)
 {
-    return hw_interrupted(sub->bus->interrupt) || hw_runner_is_stopping(sub->bus);
+    const howdah_bus *bus = slot->shared->sub->bus;
+
+    return hw_interrupted(bus->interrupt) || hw_runner_is_stopping(bus);
 }
 
 /* Its events one after the other. */
 static void run_batch(run *r)
 {
     for (size_t i = 0; !r->ended && i < r->batch.n; i++) {
-        if (is_to_end(r->slot->shared->sub)) {
+        if (hw_slot_is_to_end(r->slot)) {
             give_back(r);
             return;
         }
@@ -294,13 +301,14 @@ static int fetch(run *r, const char *acked, howdah_error *reterr)
                                 .max_events = o->catch_up_batch,
                                 .member = hw_str_of(slot->shared->member),
                                 .lease_ms = o->lease_ms,
+                                .process = slot->shared->process,
                                 .acked = acked[0] ? hw_str_of(acked) : HW_STR_NULL};
     int64_t now = hw_clock_mono_ms();
     int s = r->io->ops->groups->fetch(r->io, &take, &r->batch, &slot->outlook, reterr);
 
     if (s != HOWDAH_OK)
         return s;
-    hold(slot, r->batch.token, now);
+    hw_slot_hold(slot, r->batch.token, now);
     if (!slot->found)
         hw_shared_spread(slot->shared); /* I4 */
     slot->found = true;
@@ -309,10 +317,15 @@ static int fetch(run *r, const char *acked, howdah_error *reterr)
 
 static void batch_over(run *r)
 {
-    hold(r->slot, "", 0);
+    hw_slot_hold(r->slot, "", 0);
     r->batch.done(&r->batch);
     r->failed_n = 0;
     r->done = 0;
+}
+
+static bool is_reserved(const hw_slot *slot)
+{
+    return hw_reserved_token(slot->shared->reserved) != 0;
 }
 
 /* In transactions each event was acked with its effect; those that failed at the end were not. */
@@ -327,14 +340,50 @@ static bool ack_rest(run *r)
     return goes_on(r, r->io->ops->groups->ack(r->io, &ref, INT64_MAX, &err), &err);
 }
 
+/* The batch is through, and acked now, or (acked is its token) with the next fetch. */
+static void end_run(run *r, bool again, char acked[HW_BATCH_TOKEN_SIZE])
+{
+    if (r->ended)
+        return;
+    if (r->tx || !again || hw_slot_is_to_end(r->slot) || is_reserved(r->slot))
+        (void)ack_rest(r);
+    else
+        memcpy(acked, r->batch.token, sizeof r->batch.token);
+}
+
+/* One batch.  HOWDAH_END: there is none, or there was one that ends the run. */
+static int run_one(run *r, bool again, char acked[HW_BATCH_TOKEN_SIZE], howdah_error *reterr)
+{
+    hw_slot *slot = r->slot;
+    hw_reserved *reserved = again ? slot->shared->reserved : NULL;
+    int64_t start_us;
+    int s = fetch(r, acked, reterr);
+
+    if (s < 0 && s != HOWDAH_LOST && acked[0])
+        hw_slot_leave(slot, acked, INT64_MAX, s, reterr);
+    acked[0] = '\0';
+    if (s != HOWDAH_OK)
+        return s;
+    r->ended = false;
+    start_us = hw_clock_mono_us();
+    run_batch(r);
+    if (reserved && !r->ended)
+        hw_reserved_consider(
+            reserved, r->io, (int64_t)r->batch.n * 2 >= slot->shared->sub->options.catch_up_batch,
+            (hw_clock_mono_us() - start_us) / (int64_t)r->batch.n);
+    end_run(r, again, acked);
+    s = !again || r->ended || slot->failed < 0 || hw_slot_is_to_end(slot) ? HOWDAH_END : HOWDAH_OK;
+    batch_over(r);
+    return s;
+}
+
 /* again: batch after batch, each acked with the next fetch; else one. */
 void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
 {
     run r = {.slot = slot, .io = io, .tx = tx};
     howdah_error err = HOWDAH_ERROR_INIT;
     char acked[HW_BATCH_TOKEN_SIZE] = "";
-    char before[HW_BATCH_TOKEN_SIZE] = "";
-    int s;
+    int s = HOWDAH_OK;
 
     slot->found = false;
     slot->failed = HOWDAH_OK;
@@ -343,24 +392,13 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
         slot->failed = hw_fail_no_memory(&slot->error);
         return;
     }
-    for (;;) {
-        s = fetch(&r, acked, &err);
-        memcpy(before, acked, sizeof before);
-        acked[0] = '\0';
-        if (s != HOWDAH_OK)
-            break;
-        run_batch(&r);
-        if (r.ended || tx || !again || is_to_end(slot->shared->sub)) {
-            if (!r.ended)
-                (void)ack_rest(&r);
-            again = again && !r.ended && slot->failed >= 0 && !is_to_end(slot->shared->sub);
-        } else {
-            memcpy(acked, r.batch.token, sizeof acked);
-        }
-        batch_over(&r);
-        if (!again)
-            break;
-    }
+    do {
+        if (again && !acked[0] && is_reserved(slot))
+            hw_reserved_run(slot, io);
+        if (slot->failed >= 0 && !hw_slot_is_to_end(slot))
+            s = run_one(&r, again, acked, &err);
+    } while (s >= 0 && slot->failed >= 0 && !hw_slot_is_to_end(slot) &&
+             (s == HOWDAH_OK || (again && is_reserved(slot))));
     if (s == HOWDAH_LOST) { /* the batch before: its events come again */
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", slot->shared->sub->id, err.message);
         slot->found = true;
@@ -368,8 +406,6 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
         slot->failed = s;
         hw_error_copy(&slot->error, &err);
     }
-    if (s < 0 && s != HOWDAH_LOST && before[0])
-        leave(slot, before, INT64_MAX, s, &err);
     hw_free(r.failed);
 }
 
@@ -391,12 +427,19 @@ int hw_shared_new(howdah_subscription *sub, howdah_error *reterr)
     shared->slots_n = n;
     shared->look = true;
     hw_bus_sign(shared->member);
+    shared->process = 1 + hw_random_u32();
     (void)pthread_mutex_init(&shared->lock, NULL);
     for (size_t i = 0; i < n; i++) {
         shared->slots[i].shared = shared;
         shared->slots[i].item = (hw_pool_item){.owner = &shared->slots[i], .of_slot = true};
         shared->slots[i].error = (howdah_error)HOWDAH_ERROR_INIT;
         hw_upcast_event_init(&shared->slots[i].upcast);
+    }
+    if (sub->bus->store->ops->groups->reservations &&
+        sub->options.checkpoint != HOWDAH_CHECKPOINT_TRANSACTIONAL && n > 1 &&
+        hw_reserved_new(shared, reterr) < 0) {
+        hw_shared_free(shared);
+        return HOWDAH_NO_MEMORY;
     }
     sub->shared = shared;
     return HOWDAH_OK;
@@ -410,6 +453,7 @@ void hw_shared_free(hw_shared *shared)
         assert(!shared->slots[i].busy);
         hw_upcast_event_done(&shared->slots[i].upcast);
     }
+    hw_reserved_free(shared->reserved);
     (void)pthread_mutex_destroy(&shared->lock);
     hw_free(shared->slots);
     hw_free(shared);
@@ -437,6 +481,8 @@ int hw_shared_let_go(hw_shared *shared, howdah_error *reterr)
 {
     int first = HOWDAH_OK;
 
+    if (shared->reserved)
+        first = hw_reserved_let_go(shared->reserved, shared->sub->bus->store, reterr);
     for (size_t i = 0; i < shared->slots_n; i++) {
         int s = let_go(&shared->slots[i], first < 0 ? NULL : reterr);
 
@@ -506,6 +552,8 @@ static void extend(howdah_bus *bus, hw_shared *shared)
     if (bus->store->one_writer &&
         shared->sub->options.checkpoint == HOWDAH_CHECKPOINT_TRANSACTIONAL)
         return;
+    if (shared->reserved)
+        hw_reserved_extend(shared->reserved, bus->store);
     for (size_t i = 0; i < shared->slots_n; i++) {
         hw_slot *slot = &shared->slots[i];
         char token[HW_BATCH_TOKEN_SIZE];

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "bench/asof.h"
 #include "bench/contend.h"
+#include "bench/group.h"
 #include "bench/load.h"
 #include "bench/report.h"
 #include "bench/run.h"
@@ -39,13 +40,16 @@
 #define FANOUT_CLIENTS_DEFAULT 32
 #define WRITERS_DEFAULT 8
 #define CONTEND_SECONDS_DEFAULT 5
+#define MEMBERS_DEFAULT 8
+#define GROUP_STREAMS_DEFAULT 10000
+#define HANDLER_US_MAX 900000
 
 static const char *const kind_names[] = {
     [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch",
     [BENCH_READ] = "read",       [BENCH_DELIVER] = "deliver",
     [BENCH_LATENCY] = "latency", [BENCH_FANOUT] = "fanout",
     [BENCH_QUEUE] = "queue",     [BENCH_ASOF] = "asof",
-    [BENCH_CONTEND] = "contend"};
+    [BENCH_CONTEND] = "contend", [BENCH_GROUP_READ] = "group"};
 
 /* ---- the plan */
 
@@ -70,6 +74,7 @@ static int parse_kind(const cli_args *args, bench_plan *plan, howdah_error *rete
 #define KIND(kind) (1u << (kind))
 #define WRITERS (KIND(BENCH_APPEND) | KIND(BENCH_APPEND_BATCH) | KIND(BENCH_FANOUT))
 #define READERS (KIND(BENCH_READ) | KIND(BENCH_DELIVER))
+#define GROUP KIND(BENCH_GROUP_READ)
 
 /* An option that this kind of bench has no use for is refused, not ignored. */
 static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *reterr)
@@ -78,15 +83,18 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         const char *option;
         unsigned kinds;
     } rules[] = {
-        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE) | KIND(BENCH_ASOF)},
+        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE) | KIND(BENCH_ASOF) | GROUP},
         {"of", KIND(BENCH_ASOF)},
         {"workers", KIND(BENCH_QUEUE)},
         {"writers", KIND(BENCH_CONTEND)},
         {"jobs", KIND(BENCH_QUEUE)},
         {"keys", KIND(BENCH_QUEUE)},
-        {"pin", KIND(BENCH_QUEUE)},
-        {"events", READERS | KIND(BENCH_ASOF)},
-        {"streams", WRITERS},
+        {"pin", KIND(BENCH_QUEUE) | GROUP},
+        {"members", GROUP},
+        {"through", GROUP},
+        {"handler-us", GROUP},
+        {"events", READERS | KIND(BENCH_ASOF) | GROUP},
+        {"streams", WRITERS | GROUP},
         {"clients", WRITERS | READERS | KIND(BENCH_ASOF)},
         {"rate", KIND(BENCH_LATENCY)},
         {"subscriptions", KIND(BENCH_FANOUT)},
@@ -118,6 +126,8 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         {"clients", 1, CLIENTS_MAX, &plan->clients},
         {"workers", 1, CLIENTS_MAX, &plan->clients},
         {"writers", 1, BENCH_WRITERS_MAX, &plan->clients},
+        {"members", 1, CLIENTS_MAX, &plan->clients},
+        {"handler-us", 0, HANDLER_US_MAX, &plan->handler_us},
         {"jobs", 1, EVENTS_MAX, &plan->jobs},
         {"keys", 1, EVENTS_MAX, &plan->keys},
         {"payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli), &plan->payload},
@@ -179,6 +189,20 @@ static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr
     return hw_fail(reterr, HOWDAH_MISUSE, "--of: must be stream, type, append or append-valid");
 }
 
+static int parse_through(const cli_args *args, bench_plan *plan, howdah_error *reterr)
+{
+    const char *through = cli_args_text(args, "through");
+
+    if (!through)
+        return HOWDAH_OK;
+    for (size_t i = 0; bench_through_names[i]; i++)
+        if (strcmp(through, bench_through_names[i]) == 0) {
+            plan->through = (bench_through)i;
+            return HOWDAH_OK;
+        }
+    return hw_fail(reterr, HOWDAH_MISUSE, "--through: must be members, handlers or sql");
+}
+
 /*
  * About a second of work for either side: enough to measure, and little enough for many slices.
  */
@@ -201,15 +225,18 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
         return s;
     plan->ceiling = cli_args_has(args, "ceiling");
     if (plan->ceiling && cli_args_has(args, "pin"))
-        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin has no --ceiling");
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench %s --pin has no --ceiling", plan->name);
     plan->clients = plan->kind == BENCH_FANOUT    ? FANOUT_CLIENTS_DEFAULT
                     : plan->kind == BENCH_CONTEND ? WRITERS_DEFAULT
+                    : plan->kind == BENCH_GROUP_READ ? MEMBERS_DEFAULT
                                                   : 1;
     plan->ms = 1000 * (plan->kind == BENCH_CONTEND ? CONTEND_SECONDS_DEFAULT : SECONDS_DEFAULT);
     plan->payload = PAYLOAD_DEFAULT;
     /* latency: the version alone tells which event it is */
-    plan->streams = plan->kind == BENCH_LATENCY ? 1 : BENCH_STREAMS_DEFAULT;
-    plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT
+    plan->streams = plan->kind == BENCH_LATENCY      ? 1
+                    : plan->kind == BENCH_GROUP_READ ? GROUP_STREAMS_DEFAULT
+                                                     : BENCH_STREAMS_DEFAULT;
+    plan->batch = plan->kind == BENCH_APPEND_BATCH || plan->kind == BENCH_GROUP_READ ? BATCH_DEFAULT
                   : plan->kind == BENCH_QUEUE      ? QUEUE_BATCH_DEFAULT
                   : plan->kind == BENCH_ASOF       ? QUEUE_BATCH_DEFAULT
                                                    : 1;
@@ -224,6 +251,8 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
         s = parse_seconds(args, &plan->ms, reterr);
     if (s >= 0)
         s = parse_of(args, plan, reterr);
+    if (s >= 0)
+        s = parse_through(args, plan, reterr);
     if (s < 0)
         return s;
     if (plan->kind == BENCH_ASOF && plan->events % ASOF_EVENTS_STEP != 0)
@@ -301,11 +330,14 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
     site->plan = plan;
     site->settings = cli->settings;
     if (plan->pin && !site->backend->pin)
-        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin needs PostgreSQL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench %s --pin needs PostgreSQL", plan->name);
     if (plan->holes > 0 && !site->backend->fill_with_holes)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench deliver --holes needs PostgreSQL");
-    if (plan->kind == BENCH_QUEUE && plan->ceiling && site->backend == &bench_backend_sqlite)
-        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --ceiling needs PostgreSQL");
+    if ((plan->kind == BENCH_QUEUE || plan->kind == BENCH_GROUP_READ) && plan->ceiling &&
+        site->backend == &bench_backend_sqlite)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench %s --ceiling needs PostgreSQL", plan->name);
+    if (plan->through == BENCH_THROUGH_SQL && site->backend == &bench_backend_sqlite)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench group --through sql needs PostgreSQL");
     if (bench_of_appends(plan) && site->backend == &bench_backend_sqlite)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench asof --of %s needs PostgreSQL",
                        bench_asof_names[plan->of]);
@@ -367,11 +399,13 @@ static int measure(cli_context *cli, const bench_site *site, bench_result *resul
 
     if (s >= 0 && plan->kind == BENCH_ASOF) {
         s = bench_asof_prepare(cli, site, reterr);
-    } else if (s >= 0 && bench_is_whole(plan)) {
+    } else if (s >= 0 && (bench_is_whole(plan) || plan->kind == BENCH_GROUP_READ)) {
         s = plan->holes > 0 ? site->backend->fill_with_holes(site, &appender, reterr)
                             : bench_ours_fill(cli, site, reterr);
         if (s >= 0)
             s = site->backend->quiesce(site, reterr);
+        if (s >= 0 && plan->kind == BENCH_GROUP_READ)
+            s = bench_group_prepare(cli, reterr);
     } else if (s >= 0 && plan->ceiling) {
         s = plan->kind == BENCH_FANOUT ? migrate_quiet(site, reterr)
                                        : site->backend->make_ceiling(site, reterr);

@@ -56,7 +56,7 @@ static int ask(hw_pg *pg, hw_pg_call *call, PGresult **ret_result, howdah_error 
 
 /* ------------------------------------------------------------------ reading */
 
-static int32_t cap_of(int64_t n)
+int32_t hw_pg_batch_cap(int64_t n)
 {
     return n <= 1 ? INT32_MAX : (int32_t)(BATCH_BYTES / (size_t)n);
 }
@@ -79,6 +79,28 @@ static int decode(memory *m, hw_group_batch *batch, howdah_error *reterr)
         hw_pg_decode_event(m->rows, (int)batch->n, 0, &m->events[batch->n]);
     batch->events = m->events;
     return HOWDAH_OK;
+}
+
+int hw_pg_batch_of(PGresult *rows, hw_group_batch *ret_batch, howdah_error *reterr)
+{
+    hw_group_batch batch = {.memory = hw_calloc(1, sizeof(memory)), .done = batch_done};
+    memory *m = batch.memory;
+    int n = PQntuples(rows);
+    int s;
+
+    if (!m) {
+        PQclear(rows);
+        return hw_fail_no_memory(reterr);
+    }
+    m->rows = rows;
+    s = decode(m, &batch, reterr);
+    if (s >= 0 && (int)batch.n < n)
+        s = HOWDAH_END;
+    if (s == HOWDAH_OK)
+        *ret_batch = batch;
+    else
+        batch_done(&batch);
+    return s;
 }
 
 /* I2: the first event, whatever its size. */
@@ -136,6 +158,7 @@ static void call_of_fetch(hw_pg_call *call, const hw_group_take *take)
     hw_pg_param_str(call, take->member);
     hw_pg_param_int8(call, take->lease_ms);
     hw_pg_param_str(call, take->acked);
+    hw_pg_param_int8(call, take->process);
 }
 
 static int take_token(hw_str token, int64_t attempt, hw_group_batch *batch, howdah_error *reterr)
@@ -157,7 +180,7 @@ static int read_rows(hw_pg *pg, const PGresult *leased, int64_t max, memory *m,
     hw_pg_param_bin(&call, PQgetvalue(leased, 0, 2), (size_t)PQgetlength(leased, 0, 2));
     hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 3));
     hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 4));
-    hw_pg_param_int4(&call, cap_of(max));
+    hw_pg_param_int4(&call, hw_pg_batch_cap(max));
     return hw_pg_exec(pg, &call, &m->rows, reterr);
 }
 
@@ -535,6 +558,7 @@ const hw_group_ops hw_pg_group_ops = {
     .release = group_release,
     .commit = group_commit,
     .members = group_members,
+    .reservations = &hw_pg_reserve_ops,
     .unshare = group_unshare,
     .remove = group_remove,
 };

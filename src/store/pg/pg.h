@@ -169,6 +169,13 @@ enum hw_pg_oid {
     X(GROUP_EXTEND)                                                                                \
     X(GROUP_RELEASE)                                                                               \
     X(GROUP_SHORTEN)                                                                               \
+    X(GROUP_RESERVE)                                                                               \
+    X(GROUP_TAKE_RANGE)                                                                            \
+    X(GROUP_RANGE)                                                                                 \
+    X(GROUP_RANGE_TYPE)                                                                            \
+    X(GROUP_RANGE_PATTERN)                                                                         \
+    X(GROUP_RESERVE_EXTEND)                                                                        \
+    X(GROUP_END_RANGES)                                                                            \
     X(GROUP_OUTLOOK)                                                                               \
     X(GROUP_MEMBERS)                                                                               \
     X(GROUP_UNSHARE)                                                                               \
@@ -584,6 +591,12 @@ extern const hw_queue_ops hw_pg_queue_ops;
 /* ---- groups.c */
 
 extern const hw_group_ops hw_pg_group_ops;
+extern const hw_reserve_ops hw_pg_reserve_ops;
+/* How large a row may be when n are asked for. */
+int32_t hw_pg_batch_cap(int64_t n);
+/* The rows become a batch, which owns them.  END: one of them came without its payload, because it
+   is too large. */
+int hw_pg_batch_of(PGresult *rows, hw_group_batch *ret_batch, howdah_error *reterr);
 
 /* ---- queue_read.c, queue_verify.c: see queue.h */
 

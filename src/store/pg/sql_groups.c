@@ -15,8 +15,9 @@ static const Oid text_type[] = {HW_OID_TEXT};
 static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_BOOL,
                                    HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4, HW_OID_INT8, HW_OID_INT8,
                                    HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4};
-/* $1 subscriber $2 at most $3 member $4 lease $5 acked */
-static const Oid fetch_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT};
+/* $1 subscriber $2 at most $3 member $4 lease $5 acked $6 process */
+static const Oid fetch_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT,
+                                  HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
 /* $1 places $2, $3 first and last number $4 cap */
 static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
 /* $1 subscriber $2 token $3 up to, or milliseconds $4 without waiting for the disk */
@@ -25,8 +26,25 @@ static const Oid moved_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TID_ARRAY};
 static const Oid batch_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 static const Oid nack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
 
+/* $1 subscriber $2 member $3 process $4 lease */
+static const Oid reserve_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
+/* $1 subscriber $2 token $3 acked $4 numbers $5 lease */
+static const Oid range_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT4, HW_OID_INT8};
+/* $1, $2 first and last number $3 cap $4 type or pattern */
+static const Oid range_read_types[] = {HW_OID_INT8, HW_OID_INT8, HW_OID_INT4, HW_OID_TEXT};
+/* $1 subscriber $2 token $3 lease */
+static const Oid extend_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
+/* $1 subscriber $2 token $3 acked $4 up to $5 done $6 busy $7 lease */
+static const Oid end_types[] = {HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT8, HW_OID_INT8,
+                                HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
+
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 #define MS(parameter) parameter " * interval '1 millisecond'"
+
+/* The events of a range. */
+#define RANGE_ROWS                                                                                 \
+    "SELECT " HW_PG_CAPPED_COLUMNS("$3") "purge IS NOT NULL FROM @schema@.events"                  \
+                                         " WHERE global_sequence BETWEEN $1 AND $2"
 
 /* I2: true, once per statement. */
 #define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
@@ -43,7 +61,7 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                             TYPES(text_type)},
     [HW_PG_GROUP_FETCH] = {"SELECT b.token, b.attempt, b.tids, b.lo, b.hi"
                            " FROM @schema@.group_fetch($1, $2, $3, " MS(
-                               "$4") ", $5) AS b"
+                               "$4") ", $5, $6) AS b"
                                      " WHERE " WITHOUT_WAITING,
                            TYPES(fetch_types)},
     /* + 0: by their places, not by the index of numbers. */
@@ -67,6 +85,24 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_GROUP_RELEASE] = {"SELECT @schema@.release_batch($1, $2) WHERE $3 >= 0",
                              TYPES(batch_types)},
     [HW_PG_GROUP_SHORTEN] = {"SELECT @schema@.shorten_batch($1, $2, $3)", TYPES(batch_types)},
+    [HW_PG_GROUP_RESERVE] = {"SELECT @schema@.group_reserve($1, $2, $3, $4)", TYPES(reserve_types)},
+    [HW_PG_GROUP_TAKE_RANGE] = {"SELECT r.state, r.lot, r.lo, r.hi, r.gaps FROM"
+                                " @schema@.group_take_range($1, $2, $3, $4, $5) AS r"
+                                " WHERE " WITHOUT_WAITING,
+                                TYPES(range_types)},
+    [HW_PG_GROUP_RANGE] = {RANGE_ROWS " ORDER BY global_sequence", range_read_types, 3},
+    [HW_PG_GROUP_RANGE_TYPE] = {RANGE_ROWS " AND type = $4 ORDER BY type, global_sequence",
+                                TYPES(range_read_types)},
+    /* The regular expression is made once, not for each row. */
+    [HW_PG_GROUP_RANGE_PATTERN] = {RANGE_ROWS " AND type ~ (SELECT @schema@.pattern_regex($4))"
+                                              " ORDER BY global_sequence",
+                                   TYPES(range_read_types)},
+    [HW_PG_GROUP_RESERVE_EXTEND] = {"SELECT @schema@.group_reserve_extend($1, $2, $3) WHERE"
+                                 " " WITHOUT_WAITING,
+                                 TYPES(extend_types)},
+    [HW_PG_GROUP_END_RANGES] = {"SELECT e.sequence, e.batch_token FROM"
+                            " @schema@.group_end_ranges($1, $2, $3, $4, $5, $6, $7) AS e",
+                            TYPES(end_types)},
     [HW_PG_GROUP_OUTLOOK] = {"SELECT o.status, o.due_ms FROM @schema@.group_outlook($1) AS o",
                              TYPES(text_type)},
     [HW_PG_GROUP_MEMBERS] =
