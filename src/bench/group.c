@@ -26,7 +26,7 @@ typedef struct group_client {
     howdah_member *member;
     howdah_subscription *subscription;
     howdah_bus *admin; /* handlers: while their bus is a runner's */
-    int64_t bytes; /* read, so that the payloads are touched */
+    int64_t bytes;     /* read, so that the payloads are touched */
     atomic_llong handled;
 } group_client;
 

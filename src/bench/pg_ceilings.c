@@ -349,12 +349,13 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
     case BENCH_READ:
     case BENCH_DELIVER:
         (void)snprintf(c->sql, sizeof c->sql,
-                       "COPY (SELECT " BENCH_PG_COLUMNS_READ " FROM %s.events) TO STDOUT (FORMAT binary)",
+                       "COPY (SELECT " BENCH_PG_COLUMNS_READ
+                       " FROM %s.events) TO STDOUT (FORMAT binary)",
                        site->place);
         break;
-    case BENCH_FANOUT:  /* its other side is ours as well */
-    case BENCH_CONTEND: /* so is this one's */
-    case BENCH_QUEUE:   /* pg_queue.c */
+    case BENCH_FANOUT:     /* its other side is ours as well */
+    case BENCH_CONTEND:    /* so is this one's */
+    case BENCH_QUEUE:      /* pg_queue.c */
     case BENCH_GROUP_READ: /* pg_group.c */
         break;
     }

@@ -150,8 +150,8 @@ static void json_pinned(cli_out *out, const bench_plan *plan, const bench_result
                    "\"pinned_per_s\":%.1f,\"ratio\":%.3f}\n",
                    plan->name, group ? "members" : "workers", (long long)plan->clients,
                    (long long)plan->payload, group ? "events" : "jobs",
-                   (long long)(group ? plan->events : plan->jobs),
-                   (long long)plan->batch, (double)plan->ms / 1000, r->clean_rate, r->pinned_rate,
+                   (long long)(group ? plan->events : plan->jobs), (long long)plan->batch,
+                   (double)plan->ms / 1000, r->clean_rate, r->pinned_rate,
                    r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
 }
 
@@ -297,8 +297,7 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
     cli_out_style(out, CLI_PLAIN);
     text_plan(out, plan);
     if (plan->pin) {
-        cli_out_printf(out,
-                       "%.0f/s, and %.0f after %g s with an old snapshot held open: %.2f\n",
+        cli_out_printf(out, "%.0f/s, and %.0f after %g s with an old snapshot held open: %.2f\n",
                        r->clean_rate, r->pinned_rate, (double)plan->ms / 1000,
                        r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
         return;

@@ -126,7 +126,8 @@ struct bench_backend {
     int (*make_ceiling)(const bench_site *site, howdah_error *reterr);
     /* group: how many bytes of WAL there were so far.  NULL: there is no such thing. */
     int (*wal_bytes)(const bench_site *site, int64_t *ret_bytes, howdah_error *reterr);
-    /* queue, group: holds a snapshot open from now on; free with unpin.  NULL: there is no such thing. */
+    /* queue, group: holds a snapshot open from now on; free with unpin.  NULL: there is no such
+     * thing. */
     int (*pin)(const bench_site *site, void **ret_pin, howdah_error *reterr);
     void (*unpin)(void *pin);
     /* deliver: opens an appender that stays open, and fills the log with plan->events events and

@@ -1,6 +1,6 @@
 /* library.c - what belongs to the whole library: version, hooks. */
-#include <malloc.h>
 #include <howdah/howdah.h>
+#include <malloc.h>
 
 #include "base/log_hook.h"
 #include "base/mem.h"

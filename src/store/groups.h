@@ -32,7 +32,7 @@ typedef struct hw_group_take {
     int64_t max_events; /* 1 to HOWDAH_BATCH_MAX */
     hw_str member;      /* a name for people; absent: none */
     int64_t lease_ms;
-    hw_str acked; /* the token of a batch that is acked first; absent: none */
+    hw_str acked;    /* the token of a batch that is acked first; absent: none */
     int64_t process; /* a number that all members of a process have that reserves; 0: none */
 } hw_group_take;
 
@@ -62,8 +62,8 @@ typedef struct hw_group_outlook {
 } hw_group_outlook;
 
 /*
- * A group that one process has reserved, for its many handlers: it takes ranges of the log, and keeps
- * streams in order by itself (engine/range_board.h), until others want to take part.
+ * A group that one process has reserved, for its many handlers: it takes ranges of the log, and
+ * keeps streams in order by itself (engine/range_board.h), until others want to take part.
  */
 typedef struct hw_reservation {
     hw_str subscriber_id;
@@ -75,7 +75,7 @@ typedef enum hw_range_state {
     HW_RANGE_TAKEN,
     HW_RANGE_NONE, /* there is nothing */
     HW_RANGE_WAIT, /* batches of before have to be taken first */
-    HW_RANGE_OVER  /* end the reservation: others want to take part, or an event has to be retried */
+    HW_RANGE_OVER /* end the reservation: others want to take part, or an event has to be retried */
 } hw_range_state;
 
 #define HW_RANGE_PARTS 64
@@ -104,8 +104,8 @@ typedef struct hw_reserve_ops {
                    howdah_error *reterr);
     /* Acks all ranges up to a lot (0: none), and takes the next one, of so many numbers at most.
        LOST. */
-    int (*take)(struct hw_store *store, const hw_reservation *reservation, int64_t acked, int64_t numbers,
-                hw_group_range *ret_range, howdah_error *reterr);
+    int (*take)(struct hw_store *store, const hw_reservation *reservation, int64_t acked,
+                int64_t numbers, hw_group_range *ret_range, howdah_error *reterr);
     /* The events of a range, without those in its gaps; of other types some may be there as well.
        END: they are more than a batch may have. */
     int (*read)(struct hw_store *store, const hw_group_range *range, const hw_filter *filter,

@@ -318,6 +318,37 @@ what_cannot_be_measured_is_refused() {
     _nothing_is_left
 }
 
+groups_are_measured_against_connections_that_only_read() {
+    ways="members handlers"
+    on_sqlite || ways="$ways sql"
+    for through in $ways; do
+        ceiling=--ceiling
+        ! on_sqlite || ceiling=
+        # shellcheck disable=SC2086
+        run 0 bench group $ceiling --seconds 0.1 --events 3000 --members 2 --batch 100 --through "$through"
+        equals "$(field bench)/$(field through)/$(field clients)" "group/$through/2"
+        equals "$(field events)/$(field batch)" 3000/100
+        _positive events_per_s
+        on_sqlite || _rates
+        on_sqlite || _positive wal_bytes_per_event
+        _nothing_is_left
+    done
+    run 2 bench group --through nobody
+    has err 'through'
+    run 2 bench append --through sql
+    if on_sqlite; then
+        run 2 bench group --through sql
+        run 2 bench group --ceiling
+        has err 'bench group --ceiling needs PostgreSQL'
+        return
+    fi
+    run 0 bench group --pin --seconds 0.3 --events 3000 --members 2 --handler-us 1
+    equals "$(field bench)/$(field members)/$(field events)" group/2/3000
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench group --seconds 0.1 --events 3000 --quiet"
+    has out 'group on postgresql: 8 clients, payloads of 200 bytes, through members, 3000 events, batches of 1,000'
+    grep -q '^[0-9.]* bytes of WAL an event' out || fail "no WAL"
+}
+
 asof_measures_what_two_times_cost() {
     run 0 bench asof --of stream --ceiling --seconds 0.2 --events 2000
     equals "$(field bench)" asof

@@ -19,9 +19,10 @@
 #define EVENTS_MAX 3000
 #define MEMBERS 4
 #define WRITERS 2
-#define LEASE_MS 300
+#define LEASE_MS 500
 #define PATIENCE_MS 60000
 #define RACE_MS 3000
+#define QUICK_EVENTS 12000 /* of a round */
 
 static bool on_pg;
 static howdah_error error = HOWDAH_ERROR_INIT;
@@ -32,6 +33,9 @@ typedef struct board {
     atomic_int odd;           /* what must not happen, has: a line of the code */
     atomic_int handled;       /* effects that were begun */
     atomic_int busy[STREAMS]; /* the process that has events of this stream in its transaction */
+    atomic_llong reached[STREAMS]; /* the last version that was handled, ever */
+    atomic_llong appended;         /* events that quick handlers have to reach */
+    atomic_bool fails;             /* some events do, the first time */
 } board;
 
 typedef struct site {
@@ -168,7 +172,7 @@ static howdah_subscription *subscribe(site *p, howdah_bus *bus)
     o.ctx = p;
     o.instance = HOWDAH_INSTANCE_SHARED;
     o.checkpoint = HOWDAH_CHECKPOINT_TRANSACTIONAL;
-    o.lease_ms = 500;
+    o.lease_ms = LEASE_MS;
     o.catch_up_batch = 7;
     o.max_retries = 1000;
     o.retry_delay_ms = 5;
@@ -202,6 +206,66 @@ static int write_events(site *p, howdah_bus *bus)
             (void)usleep(1000);
     }
     return 0;
+}
+
+/* ---- quick handlers: on PostgreSQL their process reserves the group */
+
+/* Nothing is handled before what comes before it in its stream; after a kill some come again. */
+static int on_quick_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    site *p = ctx;
+    long stream = strtol(howdah_event_stream(event) + 1, NULL, 10);
+    int64_t version = howdah_event_version(event);
+    long long reached = atomic_load(&p->board->reached[stream]);
+
+    if (atomic_load(&p->board->fails) && version % 97 == 5 &&
+        howdah_delivery_attempt(delivery) == 1 && reached < version)
+        return howdah_delivery_fail(delivery, "the first time");
+    if (version > reached + 1)
+        atomic_store(&p->board->odd, __LINE__);
+    if (version > reached)
+        atomic_store(&p->board->reached[stream], version);
+    (void)atomic_fetch_add(&p->board->handled, 1);
+    return HOWDAH_HANDLED;
+}
+
+static int64_t reached_in_all(const site *p)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < STREAMS; i++)
+        n += atomic_load(&p->board->reached[i]);
+    return n;
+}
+
+/* Until everything is handled. */
+static int be_quick_process(site *p, howdah_bus *bus)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+    int s;
+
+    o.subscriber_id = NAME;
+    o.handler = on_quick_event;
+    o.ctx = p;
+    o.instance = HOWDAH_INSTANCE_SHARED;
+    o.concurrency = 4;
+    o.lease_ms = LEASE_MS;
+    o.catch_up_batch = 20;
+    o.retry_delay_ms = 1;
+    s = howdah_subscribe(bus, &o, &sub, &error);
+    if (s >= 0)
+        s = howdah_runner_start(bus, 4, &error);
+    while (s >= 0 && reached_in_all(p) < atomic_load(&p->board->appended)) {
+        s = howdah_runner_wait(bus, 10, &error);
+        if (s != HOWDAH_END)
+            break;
+    }
+    if (s >= 0)
+        s = howdah_runner_stop(bus, &error);
+    if (s < 0)
+        (void)fprintf(stderr, "# a process ends: %s %s\n", howdah_status_name(s), error.message);
+    return s < 0 ? 5 : 0;
 }
 
 /* ---- what is stored */
@@ -318,6 +382,78 @@ static void members_that_are_killed_at_any_moment_lose_and_repeat_nothing(void *
     assert_true(count_events(p) > 100 && kills > 5);
 }
 
+static void append_quick(site *p)
+{
+    static unsigned seed = 3;
+    const howdah_event *list[QUICK_EVENTS];
+
+    for (int i = 0; i < QUICK_EVENTS; i++) {
+        char stream[16];
+
+        (void)snprintf(stream, sizeof stream, "s%u",
+                       (unsigned)rand_r(&seed) % STREAMS); /* NOLINT */
+        list[i] = make_event(stream, "t.x", "{}");
+    }
+    must(howdah_append_batch(p->bus, list, QUICK_EVENTS, NULL, NULL, &error), &error);
+    for (int i = 0; i < QUICK_EVENTS; i++)
+        howdah_event_free((howdah_event *)(uintptr_t)list[i]);
+    (void)atomic_fetch_add(&p->board->appended, QUICK_EVENTS);
+}
+
+static void a_process_with_quick_handlers_that_is_killed_loses_nothing_and_keeps_order(void **state)
+{
+    static const char *const kills[] = {
+        "group.before_handler:kill@11000",
+        "group.after_handler:kill@11000",
+        "group.before_end:kill@1",
+        "group.after_end:kill@1",
+    };
+    site *p = *state;
+
+    for (size_t i = 0; i < sizeof kills / sizeof *kills; i++) {
+        bool dies = on_pg || i < 2; /* there are no ranges on SQLite */
+        int result = 0;
+
+        /* A machine with much else to do has no quick handlers. */
+        for (int tries = 0; tries < 5 && result == 0; tries += dies ? 1 : 5) {
+            append_quick(p);
+            result = child_result(start(p, be_quick_process, kills[i]));
+        }
+        assert_int_equal(result, dies ? 1000 + SIGKILL : 0);
+        assert_int_equal(child_result(start(p, be_quick_process, NULL)), 0);
+        assert_i64_equal(reached_in_all(p), atomic_load(&p->board->appended));
+    }
+    assert_int_equal(atomic_load(&p->board->odd), 0);
+    print_message("# %d handled\n", atomic_load(&p->board->handled));
+}
+
+/* Two at a time: each ends the other's reservation, and takes over what a killed one has left. */
+static void processes_that_come_and_are_killed_lose_nothing_and_keep_order(void **state)
+{
+    site *p = *state;
+    unsigned seed = 23;
+
+    atomic_store(&p->board->fails, true);
+    append_quick(p);
+    append_quick(p);
+    for (int i = 0; i < 2; i++)
+        p->hands[i] = start(p, be_quick_process, NULL);
+    for (int kills = 0; kills < 6; kills++) {
+        int who = kills % 2;
+
+        (void)usleep(30000 + (useconds_t)((unsigned)rand_r(&seed) % 100000)); /* NOLINT */
+        (void)kill(p->hands[who], SIGKILL);
+        (void)child_result(p->hands[who]);
+        p->hands[who] = start(p, be_quick_process, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(child_result(p->hands[i]), 0);
+        p->hands[i] = 0;
+    }
+    assert_i64_equal(reached_in_all(p), 2 * QUICK_EVENTS);
+    assert_int_equal(atomic_load(&p->board->odd), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +461,11 @@ int main(int argc, char **argv)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(
             members_that_are_killed_at_any_moment_lose_and_repeat_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_process_with_quick_handlers_that_is_killed_loses_nothing_and_keeps_order, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(
+            processes_that_come_and_are_killed_lose_nothing_and_keep_order, setup, teardown),
     };
 
     on_pg = argc > 1 && strcmp(argv[1], "pg") == 0;

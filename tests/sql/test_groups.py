@@ -643,6 +643,186 @@ def an_event_of_another_batch_cannot_be_failed():
     bus.refuses("SELECT {}.nack('%s', '%s', %d)" % (name, one[0].token, other[0].sequence), "UH006", "is not in the batch")
 
 
+# ---- one process has the group for itself
+
+
+class Reserved:
+    """What a process does that has reserved a group, one step at a time."""
+
+    def __init__(self, name, session=None):
+        self.name, self.session = name, session or bus
+        self.token = self.session.one("SELECT {}.group_reserve('%s', 'holder', 7, 30000)" % name)
+        self.got, self.acked = [], 0
+
+    def take(self, numbers=10):
+        """(state, lot, lo, hi, gaps); acks what was handled before."""
+        state, lot, lo, hi, gaps = self.session.sql(
+            "SELECT state, lot, lo, hi, gaps FROM {}.group_take_range('%s', %s, %d, %d, 30000)"
+            % (self.name, self.token, self.acked, numbers))[0]
+        return (state, int(lot), int(lo), int(hi), gaps or "") if state == "range" else (state, 0, 0, 0, "")
+
+    def read(self, taken):
+        """The events of a range as the library reads them: number, stream, version."""
+        _, _, lo, hi, gaps = taken
+        numbers = [int(n) for n in gaps.strip("{}").split(",") if n]
+        rows = self.session.sql("SELECT global_sequence, split_part(stream, ':', 2), version FROM {}.events WHERE type = '%s.made'"
+                                " AND global_sequence BETWEEN %d AND %d ORDER BY 1" % (self.name, lo, hi))
+        return [(int(n), stream, int(version)) for n, stream, version in rows
+                if not any(first <= int(n) <= last for first, last in zip(numbers[::2], numbers[1::2]))]
+
+    def handle(self, taken):
+        self.got += [(stream, version) for _, stream, version in self.read(taken)]
+        self.acked = taken[1]
+
+    def drain(self):
+        while (taken := self.take())[0] == "range":
+            self.handle(taken)
+        return taken[0]
+
+    def end(self, upto=0, done=(), busy=()):
+        """The tokens of those that are busy."""
+        rows = self.session.sql(
+            "SELECT sequence, batch_token FROM {}.group_end_ranges('%s', %s, %d, %d, '{%s}', '{%s}', 30000)"
+            % (self.name, self.token, self.acked, upto, ",".join(map(str, done)), ",".join(map(str, busy))))
+        return {int(sequence): token for sequence, token in rows}
+
+
+def lots(name):
+    return int(bus.one("SELECT count(*) FROM {}.group_lots JOIN {}.groups USING (group_id) WHERE subscriber_id = '%s'" % name))
+
+
+def who_has_reserved_a_group_takes_ranges_and_everything_comes_once():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "abcde", 20)
+    alone = Reserved(name)
+    assert alone.drain() == "none"
+    assert in_order(alone.got) == 100
+    assert lots(name) == 0
+    append(name, "az")
+    assert alone.drain() == "none"
+    assert alone.got[-2:] == [("a", 21), ("z", 1)]
+    assert alone.end() == {} and fetch(name) == []
+
+
+def an_event_that_commits_late_comes_in_a_range_of_its_own():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    alone = Reserved(name)
+    with sessions(bus.url, 2) as (late, never):
+        late.sql("BEGIN; SELECT {}.append('%s:a', '%s.made')" % (name, name))
+        never.sql("BEGIN; SELECT {}.append('%s:never', '%s.made')" % (name, name))
+        append(name, "b", 3)
+        taken = alone.take()
+        assert [(stream, version) for _, stream, version in alone.read(taken)] == [("b", 1), ("b", 2), ("b", 3)], taken
+        late.sql("COMMIT")
+        never.sql("ROLLBACK")
+        append(name, "a")  # after the one that was late, in the same stream
+        alone.handle(taken)  # which was read before, but not its gaps
+        until(lambda: alone.drain() == "none" and len(alone.got) == 5, "all of it")
+    assert alone.got[3:] == [("a", 1), ("a", 2)]
+    until(lambda: alone.drain() == "none" and holes() == 0, "no hole is left")
+    assert in_order(alone.got) == 5
+
+
+def a_member_that_comes_ends_a_reservation_and_gets_what_is_left():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "abcd", 5)
+    alone = Reserved(name)
+    alone.handle(alone.take(4))
+    first, second = alone.take(6), alone.take(100)
+    assert fetch(name) == []  # the process is asked to end it
+    assert alone.take()[0] == "end"
+    assert bus.one("SELECT {}.group_reserve_extend('%s', %s, 1000)" % (name, alone.token)) == "end"
+    events = alone.read(first) + alone.read(second)
+    done, busy = events[:7], events[7]
+    alone.got += [event[1:] for event in done]
+    tokens = alone.end(upto=done[0][0], done=[n for n, _, _ in done[1:]], busy=[busy[0]])
+    assert list(tokens) == [busy[0]]
+    assert alone.take()[0] == "lost"
+    others = []
+    while batch := fetch(name):
+        others += [(e.stream, e.version) for e in batch]
+        assert ack(name, batch[0].token)
+    assert busy[1:] not in others
+    # Events of its stream wait for the one that is being handled.
+    assert not any(stream == busy[1] for stream, _ in others)
+    assert ack(name, tokens[busy[0]])
+    assert in_order(alone.got + [busy[1:]] + others + drain(name)) == 20
+    assert Reserved(name).token is None, "others took part a moment ago"
+
+
+def events_of_a_process_that_vanished_are_tried_one_by_one():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "a", 5)
+    alone = Reserved(name)
+    alone.take(3)
+    alone.take(3)
+    bus.sql("UPDATE {}.groups SET reserved_until = clock_timestamp() - interval '1 second' WHERE subscriber_id = '%s'" % name)
+    for version in range(1, 6):
+        batch = fetch(name)
+        assert [(e.attempt, e.stream, e.version) for e in batch] == [(2, "a", version)], batch
+        assert ack(name, batch[0].token)
+    assert fetch(name) == []
+    assert alone.take()[0] == "lost"
+    bus.refuses("SELECT {}.group_end_ranges('%s', NULL, 0, 0, '{}', '{}', 1)" % "nobody", "UH004", "no subscription")
+    assert bus.one("SELECT sequence IS NULL FROM {}.group_end_ranges('%s', %s, 0, 0, '{}', '{}', 1)" % (name, alone.token)) == "t"
+
+
+def whoever_resets_pauses_or_unshares_a_group_ends_its_reservation():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "ab", 5)
+    alone = Reserved(name)
+    alone.take(3)
+    bus.refuses("SELECT {}.unshare('%s')" % name, "UH003", "members have batches")
+    bus.sql("SELECT {}.subscription_pause('%s')" % name)
+    assert alone.take()[0] == "end"
+    bus.sql("SELECT {}.subscription_resume('%s')" % name)
+    bus.sql("SELECT {}.subscription_reset('%s', 'start')" % name)
+    assert alone.take()[0] == "lost"
+    assert in_order(drain(name)) == 10
+    bus.sql("SELECT {}.subscription_reset('%s', 'start')" % name)
+    bus.sql("UPDATE {}.groups SET shared_at = '-infinity' WHERE subscriber_id = '%s'" % name)
+    Reserved(name).take(100000)
+    bus.sql("UPDATE {}.groups SET reserved_until = clock_timestamp() - interval '1 second' WHERE subscriber_id = '%s'" % name)
+    bus.sql("SELECT {}.unshare('%s')" % name)
+    assert bus.one("SELECT high > 0 AND cardinality(outstanding) > 0 FROM {}.subscriptions WHERE subscriber_id = '%s'" % name) == "t"
+
+
+def a_group_is_not_reserved_while_others_have_batches_or_events_have_failed():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "ab")
+    batch = fetch(name, arguments=", 'other'")
+    assert Reserved(name).token is None
+    assert nack(name, batch[0], after="60000") == "retry"
+    assert ack(name, batch[0].token)
+    drain(name)
+    assert Reserved(name).token is None
+    bus.sql("DELETE FROM {}.group_retries")
+    alone = Reserved(name)
+    assert alone.token is not None
+    assert Reserved(name).token is None
+    assert alone.end() == {}
+
+
+def a_dead_letter_that_is_redriven_ends_a_reservation():
+    name = fresh()
+    subscribe(name, ", max_retries => 0, start => 'end'")
+    append(name, "a")
+    batch = fetch(name)
+    assert nack(name, batch[0]) == "dead" and ack(name, batch[0].token)
+    alone = Reserved(name)
+    assert alone.take()[0] == "none"
+    bus.sql("UPDATE {}.dead_letters SET state = 'redrive' WHERE subscriber_id = '%s'" % name)
+    assert alone.take()[0] == "end"
+    alone.end()
+    assert drain(name) == [("a", 1)]
+
+
 if __name__ == "__main__":
     sys.exit(run([
         every_event_comes_once_and_each_stream_in_order, members_work_at_the_same_time_and_never_on_the_same_stream,
@@ -663,4 +843,11 @@ if __name__ == "__main__":
         a_group_becomes_a_subscription_of_one_process_where_it_is,
         members_in_other_isolation_levels_are_told_to_try_again, a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,
         bad_input_is_refused_with_field_rule_and_length,
-        an_event_of_another_batch_cannot_be_failed]))
+        an_event_of_another_batch_cannot_be_failed,
+        who_has_reserved_a_group_takes_ranges_and_everything_comes_once,
+        an_event_that_commits_late_comes_in_a_range_of_its_own,
+        a_member_that_comes_ends_a_reservation_and_gets_what_is_left,
+        events_of_a_process_that_vanished_are_tried_one_by_one,
+        whoever_resets_pauses_or_unshares_a_group_ends_its_reservation,
+        a_group_is_not_reserved_while_others_have_batches_or_events_have_failed,
+        a_dead_letter_that_is_redriven_ends_a_reservation]))

@@ -1,4 +1,6 @@
 /* test_mem.c - allocation through the caller's hook. */
+#include <malloc.h>
+
 #include "unit.h"
 
 static void the_hook_gets_every_allocation_and_its_context(void **state)
@@ -78,6 +80,26 @@ static void calloc_is_zeroed_and_strndup_is_terminated(void **state)
     hw_free(text);
 }
 
+/* Freed memory stays in the heap, so that the next page does not have to fetch it again. */
+static void a_tuned_allocator_keeps_what_is_freed(void **state)
+{
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    struct mallinfo2 before;
+    struct mallinfo2 after;
+    char *block;
+
+    howdah_malloc_tune();
+    block = malloc(16 * 1024 * 1024);
+    assert_non_null(block);
+    before = mallinfo2();
+    free(block);
+    after = mallinfo2();
+    assert_int_equal(before.hblks, 0); /* not by mmap() */
+    assert_int_equal(after.arena, before.arena);
+#endif
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +108,7 @@ int main(void)
         cmocka_unit_test(a_product_that_overflows_is_no_memory),
         cmocka_unit_test(zero_bytes_are_an_allocation_too),
         cmocka_unit_test(calloc_is_zeroed_and_strndup_is_terminated),
+        cmocka_unit_test(a_tuned_allocator_keeps_what_is_freed),
     };
 
     return cmocka_run_group_tests_name("mem", tests, NULL, NULL);

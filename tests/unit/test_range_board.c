@@ -197,7 +197,7 @@ static void whatever_threads_do_each_lane_stays_in_order_and_all_is_handled(void
                 begin(&m, rand() % THREADS); /* NOLINT */
             else
                 end(&m, rand() % THREADS); /* NOLINT */
-            if (m.reading_n == 0) { /* a range without events is through when it is read */
+            if (m.reading_n == 0) {        /* a range without events is through when it is read */
                 size_t popped;
 
                 while (hw_board_pop(&m.board, &popped))

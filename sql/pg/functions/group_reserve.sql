@@ -79,6 +79,8 @@ AS $howdah$
 BEGIN
     IF until < clock_timestamp() THEN
         PERFORM @schema@.group_ranges_end(g, '{}', '{}', 0, true);
+        -- Whoever waited for its end may be its successor, and alone.
+        UPDATE @schema@.groups AS k SET shared_at = '-infinity' WHERE k.group_id = g.group_id;
         RETURN true;
     END IF;
     IF process <> g.process THEN

@@ -11,8 +11,8 @@
  *   I3  A thread has one lane of one page at a time.  How many events of a lane are done is written
  *       by that thread only, after each event.
  *   I4  The reservation ends when others want to take part, when an event fails, when there is
- *       nothing left, or when this process has to stop.  Nothing is begun from then on.  Events that
- *       have failed, or still run after a moment, become batches of their own: their threads say
+ *       nothing left, or when this process has to stop.  Nothing is begun from then on.  Events
+ * that have failed, or still run after a moment, become batches of their own: their threads say
  *       what became of them, as of any batch.
  *   I5  What is done is stored, also after an interrupt, or when the store was away.
  *   I6  Memory: at most PAGES pages, each of at most a batch of the store.
@@ -42,16 +42,16 @@
 #define PATIENCE_MS 100 /* I4 */
 #define PAUSE_MS 2
 #define HEAR_MS 100
-#define REST_MS 5 /* whoever has nothing to do looks again: an event may take long */
+#define REST_MS 5   /* whoever has nothing to do looks again: an event may take long */
 #define SLOW_US 200 /* for a lane's part of a page */
 
 typedef struct page {
-    hw_group_batch batch; /* its events */
-    int64_t lot;          /* it is the last of this range; 0: it is not the last */
-    int64_t last;         /* its last number */
-    uint32_t *order; /* the events by lane */
-    uint8_t *lane;   /* of each event */
-    size_t room;     /* of both */
+    hw_group_batch batch;               /* its events */
+    int64_t lot;                        /* it is the last of this range; 0: it is not the last */
+    int64_t last;                       /* its last number */
+    uint32_t *order;                    /* the events by lane */
+    uint8_t *lane;                      /* of each event */
+    size_t room;                        /* of both */
     uint32_t start[HW_BOARD_LANES + 1]; /* of each lane in order */
     atomic_uint done[HW_BOARD_LANES];   /* I3 */
 } page;
@@ -71,10 +71,10 @@ struct hw_reserved {
     int64_t pages_n;      /* announced so far */
     hw_group_range range; /* what is left of the last one: its parts_n is 0 when nothing is */
     hw_slot *slots[HW_BOARD_LANES]; /* who has the lane */
-    int64_t numbers; /* of a page */
-    int64_t acked;   /* all ranges up to this lot are handled, */
-    int64_t upto;    /* and of the next one the numbers up to this one */
-    bool taking;   /* I2 */
+    int64_t numbers;                /* of a page */
+    int64_t acked;                  /* all ranges up to this lot are handled, */
+    int64_t upto;                   /* and of the next one the numbers up to this one */
+    bool taking;                    /* I2 */
     size_t reading;
     bool after_lots;    /* lots of before the reservation are left */
     bool at_head;       /* it ends because nothing is left */
@@ -449,7 +449,7 @@ static int handle(hw_slot *slot, const howdah_event *event, howdah_delivery *del
 /* What a thread has in hand. */
 typedef struct part {
     hw_board_part at;
-    unsigned ended; /* before this reservation */
+    unsigned ended;            /* before this reservation */
     const howdah_event *event; /* the last one that was begun */
     int result;
     howdah_delivery delivery;
@@ -508,7 +508,8 @@ static void count_done(const hw_reserved *v, account *a)
 
         for (unsigned lane = 0; v->board.ranges[at].read && lane < HW_BOARD_LANES; lane++)
             for (uint32_t k = 0; k < atomic_load(&r->done[lane]); k++)
-                a->done[a->end.done_n++] = r->batch.events[r->order[r->start[lane] + k]].global_sequence;
+                a->done[a->end.done_n++] =
+                    r->batch.events[r->order[r->start[lane] + k]].global_sequence;
     }
 }
 
@@ -629,15 +630,16 @@ static void end_batch_of_one(hw_slot *slot, hw_store *io, const part *p)
     bool begun = p->event && p->event->global_sequence == slot->declared;
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_group_fate fate = HW_FATE_RETRY;
-    int64_t done = begun && p->result == HOWDAH_HANDLED ? INT64_MAX : 0;
-    int s;
+    bool failed = begun && p->result == HOWDAH_NOT_HANDLED;
+    int64_t done = failed || (begun && p->result == HOWDAH_HANDLED) ? INT64_MAX : 0;
+    int s = HOWDAH_OK;
 
-    if (done > 0)
-        s = ops->ack(io, &ref, done, &err);
-    else if (begun && p->result == HOWDAH_NOT_HANDLED)
+    if (failed)
         s = ops->nack(io, &ref, slot->declared, hw_str_of(p->delivery.message), -1, &fate, &err);
+    if (s >= 0) /* one that has failed is not in the batch any more */
+        s = done > 0 ? ops->ack(io, &ref, done, &err) : ops->release(io, &ref, &err);
     else
-        s = ops->release(io, &ref, &err);
+        done = 0;
     if (s >= 0)
         hw_slot_tell(slot, p->event, fate, p->delivery.message, 1);
     else
@@ -697,8 +699,9 @@ static void run_claimed(hw_reserved *v, hw_slot *slot, hw_store *io, hw_board_pa
 }
 
 /*
- * Extends the reservation when so much time has passed, and hears whether it has to end; else whoever
- * comes would wait as long as an event may take.  The lock is held, but not while the store is asked.
+ * Extends the reservation when so much time has passed, and hears whether it has to end; else
+ * whoever comes would wait as long as an event may take.  The lock is held, but not while the store
+ * is asked.
  */
 static void hear(hw_reserved *v, hw_store *store, int64_t after_ms)
 {

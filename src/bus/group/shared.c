@@ -368,9 +368,9 @@ static int run_one(run *r, bool again, char acked[HW_BATCH_TOKEN_SIZE], howdah_e
     start_us = hw_clock_mono_us();
     run_batch(r);
     if (reserved && !r->ended)
-        hw_reserved_consider(
-            reserved, r->io, (int64_t)r->batch.n * 2 >= slot->shared->sub->options.catch_up_batch,
-            (hw_clock_mono_us() - start_us) / (int64_t)r->batch.n);
+        hw_reserved_consider(reserved, r->io,
+                             (int64_t)r->batch.n * 2 >= slot->shared->sub->options.catch_up_batch,
+                             (hw_clock_mono_us() - start_us) / (int64_t)r->batch.n);
     end_run(r, again, acked);
     s = !again || r->ended || slot->failed < 0 || hw_slot_is_to_end(slot) ? HOWDAH_END : HOWDAH_OK;
     batch_over(r);

@@ -226,10 +226,10 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->ceiling = cli_args_has(args, "ceiling");
     if (plan->ceiling && cli_args_has(args, "pin"))
         return hw_fail(reterr, HOWDAH_MISUSE, "bench %s --pin has no --ceiling", plan->name);
-    plan->clients = plan->kind == BENCH_FANOUT    ? FANOUT_CLIENTS_DEFAULT
-                    : plan->kind == BENCH_CONTEND ? WRITERS_DEFAULT
+    plan->clients = plan->kind == BENCH_FANOUT       ? FANOUT_CLIENTS_DEFAULT
+                    : plan->kind == BENCH_CONTEND    ? WRITERS_DEFAULT
                     : plan->kind == BENCH_GROUP_READ ? MEMBERS_DEFAULT
-                                                  : 1;
+                                                     : 1;
     plan->ms = 1000 * (plan->kind == BENCH_CONTEND ? CONTEND_SECONDS_DEFAULT : SECONDS_DEFAULT);
     plan->payload = PAYLOAD_DEFAULT;
     /* latency: the version alone tells which event it is */
@@ -237,9 +237,9 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
                     : plan->kind == BENCH_GROUP_READ ? GROUP_STREAMS_DEFAULT
                                                      : BENCH_STREAMS_DEFAULT;
     plan->batch = plan->kind == BENCH_APPEND_BATCH || plan->kind == BENCH_GROUP_READ ? BATCH_DEFAULT
-                  : plan->kind == BENCH_QUEUE      ? QUEUE_BATCH_DEFAULT
-                  : plan->kind == BENCH_ASOF       ? QUEUE_BATCH_DEFAULT
-                                                   : 1;
+                  : plan->kind == BENCH_QUEUE ? QUEUE_BATCH_DEFAULT
+                  : plan->kind == BENCH_ASOF  ? QUEUE_BATCH_DEFAULT
+                                              : 1;
     plan->jobs = 0;
     plan->keys = 0;
     plan->pin = cli_args_has(args, "pin");

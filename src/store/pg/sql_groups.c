@@ -98,11 +98,11 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                                               " ORDER BY global_sequence",
                                    TYPES(range_read_types)},
     [HW_PG_GROUP_RESERVE_EXTEND] = {"SELECT @schema@.group_reserve_extend($1, $2, $3) WHERE"
-                                 " " WITHOUT_WAITING,
-                                 TYPES(extend_types)},
+                                    " " WITHOUT_WAITING,
+                                    TYPES(extend_types)},
     [HW_PG_GROUP_END_RANGES] = {"SELECT e.sequence, e.batch_token FROM"
-                            " @schema@.group_end_ranges($1, $2, $3, $4, $5, $6, $7) AS e",
-                            TYPES(end_types)},
+                                " @schema@.group_end_ranges($1, $2, $3, $4, $5, $6, $7) AS e",
+                                TYPES(end_types)},
     [HW_PG_GROUP_OUTLOOK] = {"SELECT o.status, o.due_ms FROM @schema@.group_outlook($1) AS o",
                              TYPES(text_type)},
     [HW_PG_GROUP_MEMBERS] =
