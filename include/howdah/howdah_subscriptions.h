@@ -15,7 +15,7 @@
  *   run in your event loop  howdah_fd(), howdah_timeout_ms(), howdah_service()
  *   catch up, for a test    howdah_subscription_wait()
  *   operate                 howdah_subscriptions_walk(), howdah_subscription_pause(), _resume(),
- *                           _reset(), _remove()
+ *                           _reset(), _reset_since(), _remove()
  *   repair failures         howdah_dead_letters_walk(), _redrive(), _discard(); howdah_skips_walk()
  *
  *     static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
@@ -279,6 +279,13 @@ HOWDAH_API int howdah_subscription_resume(howdah_bus *bus, const char *subscribe
  */
 HOWDAH_API int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,
                                          howdah_error *reterr);
+/*
+ * To a moment, in microseconds since 1970: all events that were recorded then or later come, and
+ * those of transactions that are open now.  Where moments of recording do not grow with the
+ * numbers, some that were recorded before come as well.
+ */
+HOWDAH_API int howdah_subscription_reset_since(howdah_bus *bus, const char *subscriber_id,
+                                               int64_t time_us, howdah_error *reterr);
 /* CONFLICT while a process owns it. */
 HOWDAH_API int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id,
                                           howdah_error *reterr);

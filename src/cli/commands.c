@@ -166,7 +166,8 @@ static const cli_option subscribe_options[] = {
     CLI_OPTIONS_END};
 
 static const cli_option sub_options[] = {
-    {"to", "start|end|N", "start end", "reset: where to; N means after sequence N", 0},
+    {"to", "start|end|N|TIME", "start end",
+     "reset: where to; N means after sequence N, TIME what was recorded then or later", 0},
     {"reason", "TEXT", NULL, "pause, resolve: why; it is kept", 0},
     {"timeout", "DURATION", NULL, "wait: at most this long (default: no limit)", 0},
     {"all", NULL, NULL, "skips: include those that are resolved", 0},
@@ -586,7 +587,7 @@ const cli_command cli_commands[] = {
     {.name = "sub",
      .group = "Subscriptions",
      .summary = "list, show, move, pause and remove subscriptions",
-     .usage = {"sub ls", "sub show NAME", "sub reset NAME --to start|end|N",
+     .usage = {"sub ls", "sub show NAME", "sub reset NAME --to start|end|N|TIME",
                "sub pause NAME [--reason TEXT]", "sub resume|rm|unshare NAME",
                "sub wait NAME [--timeout D]", "sub skips [NAME] [--all]",
                "sub resolve ID --reason TEXT"},

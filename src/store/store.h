@@ -199,6 +199,9 @@ typedef struct hw_store_ops {
 
     /* The highest visible sequence, 0 when the log is empty. */
     int (*head)(hw_store *store, int64_t *ret_head, howdah_error *reterr);
+    /* The first event that was recorded at this moment or after it; 0: none. */
+    int (*first_since)(hw_store *store, int64_t time_us, int64_t *ret_sequence,
+                       howdah_error *reterr);
 
     /* Schema: see howdah_migrate() and howdah_migrations_walk(). */
     int (*migrate)(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);

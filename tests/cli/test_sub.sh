@@ -76,8 +76,28 @@ reset_moves_it() {
     run 6 sub reset a --to 6
     run 6 sub reset a --to middle
     run 2 sub reset a
-    has err "sub reset NAME --to start|end|N"
+    has err "sub reset NAME --to start|end|N|TIME"
     run 4 sub reset nobody --to start
+}
+
+reset_moves_it_to_a_moment() {
+    events 2
+    run 0 read
+    sleep 0.01
+    moment=$(date -u +%Y-%m-%dT%H:%M:%S.%6NZ)
+    sleep 0.01
+    events 3
+    run 0 subscribe a --until-caught-up
+    run 0 sub reset a --to "$moment"
+    equals "$(field high)" 2
+    run 0 subscribe a --until-caught-up
+    equals "$(_sequences)" "3 4 5 "
+    run 0 sub reset a --to 2001-01-01T00:00:00+01:00
+    equals "$(field high)" 0
+    run 0 sub reset a --to 9000-01-01T00:00:00Z
+    equals "$(field high)" 5
+    run 6 sub reset a --to 2001-01-01
+    run 4 sub reset nobody --to 2001-01-01T00:00:00Z
 }
 
 one_that_runs_starts_anew_after_a_reset() {

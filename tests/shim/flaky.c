@@ -203,6 +203,17 @@ static int flaky_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
     return c.status;
 }
 
+static int flaky_first_since(hw_store *store, int64_t time_us, int64_t *ret_sequence,
+                             howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+    int64_t sequence = 0;
+
+    if (FORWARD(&c, first_since, time_us, &sequence) >= 0)
+        *ret_sequence = sequence;
+    return c.status;
+}
+
 /* --------------------------------------------------------------------- schema */
 
 static int flaky_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr)
@@ -315,6 +326,7 @@ static const hw_store_ops flaky_ops = {
     .read_close = flaky_read_close,
     .tree = flaky_tree,
     .head = flaky_head,
+    .first_since = flaky_first_since,
     .migrate = flaky_migrate,
     .migrate_status = flaky_migrate_status,
     .import_columns = flaky_import_columns,

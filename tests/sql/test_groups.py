@@ -512,6 +512,29 @@ def a_group_starts_where_it_is_told_and_is_paused_reset_and_removed():
                     ("SELECT {}.subscription_pause('%s')" % name, "UH004", None))
 
 
+def a_group_is_reset_to_a_moment_and_nothing_of_it_is_left_out():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "a", 2)
+    with sessions(bus.url, 1) as (late,):
+        late.sql("BEGIN; SELECT {}.append('%s:late', '%s.made')" % (name, name))
+        append(name, "a", 1)
+        moment = bus.one("SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
+        append(name, "a", 2)
+        drain(name)
+        bus.sql("SELECT {}.subscription_reset('%s', '%s')" % (name, moment))
+        assert drain(name) == [("a", 4), ("a", 5)]
+        late.sql("COMMIT")  # it was open when the place was chosen
+    got = []
+    until(lambda: got.extend(drain(name)) or got, "the late one")
+    assert got == [("late", 1)]
+    bus.sql("SELECT {}.subscription_reset('%s', '9000-01-01T00:00:00+02:00')" % name)
+    assert drain(name) == []
+    bus.sql("SELECT {}.subscription_reset('%s', '2001-01-01 00:00:00Z')" % name)
+    assert in_order(drain(name)) == 6
+    bus.refuses("SELECT {}.subscription_reset('%s', '2001-01-01')" % name, "UH006", "^start: ")
+
+
 def a_subscription_of_one_process_becomes_shared_where_it_is():
     name = fresh()
     append(name, "a", 4)
@@ -618,7 +641,7 @@ def bad_input_is_refused_with_field_rule_and_length():
         ("SELECT {}.subscribe(repeat('x', 256))", "UH006", "in 256 bytes$"),
         ("SELECT {}.subscribe(E'a\\nb')", "UH006", "^subscriber_id: must not contain control characters, in 3 bytes$"),
         (s % ", pattern => 'a..b'", "UH006", "^pattern: "),
-        (s % ", start => 'then'", "UH006", "^start: must be start, end or a number, in 4 bytes$"),
+        (s % ", start => 'then'", "UH006", "^start: must be start, end, a number, or a moment like 2026-01-31T09:30:00Z, in 4 bytes$"),
         (s % ", key => 'x'", "UH006", "^key: must be stream or none$"),
         (s % ", on_fail => 'x'", "UH006", "^on_fail: "),
         (s % ", ordering => 'x'", "UH006", "^ordering: "),
@@ -839,6 +862,7 @@ if __name__ == "__main__":
         nothing_is_lost_in_any_isolation_level, a_table_that_is_written_anew_loses_and_repeats_nothing,
         a_purged_event_is_delivered_as_purged, patterns_streams_and_originals_are_filters,
         a_group_starts_where_it_is_told_and_is_paused_reset_and_removed,
+        a_group_is_reset_to_a_moment_and_nothing_of_it_is_left_out,
         a_subscription_of_one_process_becomes_shared_where_it_is,
         a_group_becomes_a_subscription_of_one_process_where_it_is,
         members_in_other_isolation_levels_are_told_to_try_again, a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,

@@ -43,7 +43,7 @@ READS = {
     "by_correlation": "SELECT FROM {}.by_correlation('c')",
     "causation_tree": "SELECT FROM {}.causation_tree('%s')" % ID,
     "stream_version": "SELECT {}.stream_version('s')",
-    "head": "SELECT {}.head()",
+    "head": "SELECT {}.head()", "first_since": "SELECT {}.first_since(now())",
     "pattern_regex": "SELECT {}.pattern_regex('a.*')",
     "query_events": "SELECT FROM {}.query_events()",
     "query_pin": "SELECT {}.query_pin()",
@@ -89,7 +89,7 @@ WORKS = {
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
     "job_states": "SELECT FROM {}.job_states(1)", "job_dead_letter_states": "SELECT FROM {}.job_dead_letter_states()",
     "queue_bindings": "SELECT FROM {}.queue_bindings()", "queue_arm": "SELECT {}.queue_arm('q')",
-    "head": "SELECT {}.head()",
+    "head": "SELECT {}.head()", "first_since": "SELECT {}.first_since(now())",
 }
 # It takes both the rights of a worker and those of a reader of the log.
 SHARES = {

@@ -56,7 +56,8 @@ $howdah$;
 
 -- start_place(start text, OUT high bigint, OUT holes bigint[])
 --
--- The place that a start means: start, end, or the number of the last event that is not wanted.
+-- The place that a start means: start, end, the number of the last event that is not wanted, or a moment (RFC 3339):
+-- everything that was recorded then or later is wanted.
 -- Errors: UH006.
 CREATE OR REPLACE FUNCTION @schema@.start_place(start text, OUT high bigint, OUT holes bigint[])
 LANGUAGE plpgsql VOLATILE
@@ -68,9 +69,16 @@ BEGIN
     ELSIF start = 'start' OR start ~ '^[0-9]{1,18}$' THEN
         high := CASE WHEN start = 'start' THEN 0 ELSE start::bigint END;
         holes := '{}';
+    ELSIF start ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})$' THEN
+        SELECT e.high, e.holes INTO high, holes FROM @schema@.log_end() AS e;
+        high := least(high, nullif(@schema@.first_since(start::timestamptz), 0) - 1);
+        -- What is missing below may have been recorded at any time.
+        holes := ARRAY(SELECT least(holes[i], high) FROM generate_series(1, cardinality(holes)) AS i
+                       WHERE holes[i - 1 + i % 2] <= high ORDER BY i);
     ELSE
         RAISE EXCEPTION USING ERRCODE = 'UH006',
-            MESSAGE = format('start: must be start, end or a number, in %s bytes', coalesce(octet_length(start), 0));
+            MESSAGE = format('start: must be start, end, a number, or a moment like 2026-01-31T09:30:00Z, in %s bytes',
+                             coalesce(octet_length(start), 0));
     END IF;
 END
 $howdah$;
@@ -136,7 +144,7 @@ $howdah$;
 -- it is; one that is not shared, and that no process runs, becomes shared, and goes on where it is.
 --
 --   pattern, stream, originals   which events: of these types, of this stream, no corrections; NULL: all
---   start                        start, end, or a number: events after it
+--   start                        start, end, a number (events after it), or a moment (recorded then or later)
 --   key                          stream: events of one stream one at a time and in order; none: in no order
 --   on_fail                      after the last retry: open, hold or closed; see nack()
 --   max_retries, retry_delay, max_retry_delay   the schedule: tries after the first one; doubled each time
@@ -305,7 +313,7 @@ $howdah$;
 
 -- subscription_reset(subscriber, start) -> void
 --
--- Puts a shared subscription at start, end, or after a number.  Batches that are out are lost to their members.
+-- Puts a shared subscription at start, end, after a number, or at a moment (see subscribe()).  Batches that are out are lost to their members.
 -- Errors: UH003 it is not shared, UH004, UH006.
 -- Writes: see group_place().
 CREATE OR REPLACE FUNCTION @schema@.subscription_reset(subscriber text, start text) RETURNS void

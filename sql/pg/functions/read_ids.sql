@@ -61,3 +61,16 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT coalesce(max(e.global_sequence), 0) FROM @schema@.events AS e
 $howdah$;
+
+-- first_since(moment timestamptz) -> bigint
+--
+-- The number of the first event that was recorded at a moment or after it; 0: there is none.  Moments of recording do
+-- not always grow with the numbers: some events after it may have been recorded before.
+-- Reads: events.
+CREATE OR REPLACE FUNCTION @schema@.first_since(moment timestamptz) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    -- + 0: by the index of moments, not from the beginning of the log.
+    SELECT coalesce(min(e.global_sequence + 0), 0) FROM @schema@.events AS e WHERE e.recorded_at >= moment
+$howdah$;

@@ -25,7 +25,7 @@ DECLARE
                                         'append_correction', 'correct', 'retract', 'snapshot_store', 'snapshot_remove'];
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',
-                                        'head', 'pattern_regex', 'schema_version', 'channel',
+                                        'head', 'first_since', 'pattern_regex', 'schema_version', 'channel',
                                         'query_events', 'query_pin', 'query_page', 'query_keys', 'query_rows', 'query_count',
                                         'query_types', 'query_streams', 'as_of', 'current_events', 'versions', 'diff',
                                         'type_stats', 'streams_of_type', 'family_of', 'knowledge', 'knowledge_of',
@@ -38,7 +38,7 @@ DECLARE
                                         'queue_summary',
                                         'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
                                         'route_events', 'job_dead_letter_states',
-                                        'head']; -- how far a binding is behind the log
+                                        'head', 'first_since']; -- how far a binding is behind the log
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
                                         'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
     shares     constant text[] := ARRAY['subscribe', 'unshare', 'fetch', 'ack', 'nack', 'extend_lease', 'release_batch', 'shorten_batch',

@@ -155,6 +155,53 @@ int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howda
     return s < 0 ? s : set_status(bus, subscriber_id, HW_SUB_ACTIVE, HW_STR_NULL, reterr);
 }
 
+/*
+ * Numbers below the first event that are still missing may have been recorded at any time: they are
+ * delivered when they appear.
+ */
+static int place_since(howdah_bus *bus, int64_t time_us, int64_t *ret_high, hw_ranges *ret_holes,
+                       howdah_error *reterr)
+{
+    int64_t first = 0;
+    int s =
+        hw_log_reader_end(bus, ret_high, ret_holes, reterr); /* before: what comes is after it */
+
+    if (s >= 0)
+        s = bus->store->ops->first_since(bus->store, time_us, &first, reterr);
+    if (s < 0 || first == 0 || first > *ret_high)
+        return s;
+    *ret_high = first - 1;
+    while (ret_holes->n > 0 && ret_holes->items[ret_holes->n - 1].first > *ret_high)
+        ret_holes->n--;
+    if (ret_holes->n > 0 && ret_holes->items[ret_holes->n - 1].last > *ret_high)
+        ret_holes->items[ret_holes->n - 1].last = *ret_high;
+    return HOWDAH_OK;
+}
+
+int howdah_subscription_reset_since(howdah_bus *bus, const char *subscriber_id, int64_t time_us,
+                                    howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    hw_service *service = NULL;
+    hw_ranges outstanding = HW_RANGES_INIT;
+    int64_t high = 0;
+    int s = hw_enter(&entry, &bus, HW_WRITES | HW_WAITS, "howdah_subscription_reset_since", reterr);
+
+    if (s >= 0)
+        s = check_named(subscriber_id, reterr);
+    if (s >= 0 && (time_us < HW_TIME_MIN_US || time_us > HW_TIME_MAX_US))
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "since", "must be within the years 1 to 9999");
+    if (s >= 0)
+        s = hw_service_of(bus, &service, reterr);
+    if (s >= 0)
+        s = place_since(bus, time_us, &high, &outstanding, reterr);
+    if (s >= 0)
+        s = hw_sub_ops_of(bus)->reset(bus->store, hw_str_of(subscriber_id), high, outstanding.items,
+                                      outstanding.n, reterr);
+    hw_ranges_done(&outstanding);
+    return s;
+}
+
 /* The store takes the token away with the place: an owner that runs hears of it with its next
    question or checkpoint, and starts anew. */
 int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,

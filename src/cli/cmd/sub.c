@@ -178,18 +178,22 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
 /* --to is required: a default would throw a place away by accident. */
 static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
+    const char *text = cli_args_text(&cli->args, "to");
     int64_t to = 0;
+    bool since;
     int s;
 
     (void)words_n;
-    if (!cli_args_has(&cli->args, "to"))
+    if (!text)
         return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "sub reset needs --to"),
-                         "usage: howdah sub reset NAME --to start|end|N");
-    s = cli_position(&cli->args, "to", &to, reterr);
+                         "usage: howdah sub reset NAME --to start|end|N|TIME");
+    since = hw_time_parse(text, strlen(text), &to);
+    s = since ? HOWDAH_OK : cli_position(&cli->args, "to", &to, reterr);
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_subscription_reset(cli->bus, words[0], to, reterr);
+        s = since ? howdah_subscription_reset_since(cli->bus, words[0], to, reterr)
+                  : howdah_subscription_reset(cli->bus, words[0], to, reterr);
     return s < 0 ? s
                  : answer(cli, words[0], "was moved; its owner starts again from there", reterr);
 }

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -61,13 +62,28 @@ int32_t hw_pg_batch_cap(int64_t n)
     return n <= 1 ? INT32_MAX : (int32_t)(BATCH_BYTES / (size_t)n);
 }
 
-/* An event without any payload (from somebody's own INSERT) looks like one that is too large. */
-static bool is_too_large(const PGresult *r, int row)
+static int by_number(const void *a, const void *b)
 {
-    return PQgetisnull(r, row, HW_PG_EVENT_DATA) && PQgetisnull(r, row, HW_PG_EVENT_BYTES);
+    int64_t x = ((const howdah_event *)a)->global_sequence;
+    int64_t y = ((const howdah_event *)b)->global_sequence;
+
+    return (x > y) - (x < y);
 }
 
-/* The rows become events, up to the first one that is too large. */
+/* They come in the order of their rows' places, which is nearly that of their numbers. */
+static void sort(howdah_event *events, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (events[i].global_sequence < events[i - 1].global_sequence) {
+            qsort(events, n, sizeof *events, by_number);
+            return;
+        }
+}
+
+/*
+ * The rows become events, in order, up to the first one that is too large.  An event without any
+ * payload (from somebody's own INSERT) looks like one.
+ */
 static int decode(memory *m, hw_group_batch *batch, howdah_error *reterr)
 {
     int n = PQntuples(m->rows);
@@ -75,8 +91,11 @@ static int decode(memory *m, hw_group_batch *batch, howdah_error *reterr)
     m->events = hw_calloc((size_t)n + 1, sizeof *m->events);
     if (!m->events)
         return hw_fail_no_memory(reterr);
-    for (batch->n = 0; (int)batch->n < n && !is_too_large(m->rows, (int)batch->n); batch->n++)
-        hw_pg_decode_event(m->rows, (int)batch->n, 0, &m->events[batch->n]);
+    for (int i = 0; i < n; i++)
+        hw_pg_decode_event(m->rows, i, 0, &m->events[i]);
+    sort(m->events, (size_t)n);
+    for (batch->n = 0; (int)batch->n < n && !m->events[batch->n].broken; batch->n++)
+        continue;
     batch->events = m->events;
     return HOWDAH_OK;
 }
@@ -107,11 +126,9 @@ int hw_pg_batch_of(PGresult *rows, hw_group_batch *ret_batch, howdah_error *rete
 static int read_alone(hw_pg *pg, memory *m, hw_group_batch *batch, howdah_error *reterr)
 {
     hw_query query = {.ids_n = 1, .batch = 1};
-    hw_uuid id;
     int s;
 
-    (void)hw_pg_get_uuid(m->rows, 0, HW_PG_EVENT_ID, &id);
-    query.ids = &id;
+    query.ids = &m->events[0].id;
     s = hw_pg_read_open(&pg->base, &query, &m->alone, reterr);
     if (s >= 0)
         s = hw_pg_read_next(m->alone, &batch->events, &batch->n, reterr);

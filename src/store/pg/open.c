@@ -43,6 +43,7 @@ static const hw_store_ops operations = {
     .read_close = hw_pg_read_close,
     .tree = hw_pg_tree,
     .head = hw_pg_head,
+    .first_since = hw_pg_first_since,
     .migrate = hw_pg_migrate,
     .migrate_status = hw_pg_migrate_status,
     .import_columns = hw_pg_import_columns,

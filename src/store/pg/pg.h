@@ -76,6 +76,7 @@ enum hw_pg_oid {
     X(READ_SPARSE_BACK)                                                                            \
     X(FN_STREAM_VERSION)                                                                           \
     X(FN_HEAD)                                                                                     \
+    X(FIRST_SINCE)                                                                                 \
     X(FN_READ)                                                                                     \
     X(FN_READ_IDS)                                                                                 \
     X(FN_READ_RANGES)                                                                              \
@@ -467,6 +468,8 @@ void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                size_t *ret_n, howdah_error *reterr);
 int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr);
+int hw_pg_first_since(hw_store *store, int64_t time_us, int64_t *ret_sequence,
+                      howdah_error *reterr);
 int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);
 int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr);

@@ -892,6 +892,22 @@ int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
                                     reterr);
 }
 
+int hw_pg_first_since(hw_store *store, int64_t time_us, int64_t *ret_sequence, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_FIRST_SINCE};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    hw_pg_param_time(&call, time_us);
+    if (s >= 0)
+        s = hw_pg_query(pg, &call, &result, reterr);
+    if (s >= 0)
+        *ret_sequence = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
 /*
  * The function gives causes, the event and effects in the order of the contract.  One element
  * more than n: an allocation of nothing may be NULL.

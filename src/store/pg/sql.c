@@ -133,6 +133,7 @@ static const Oid text_type[] = {HW_OID_TEXT};
 static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
 static const Oid uuid_type[] = {HW_OID_UUID};
 static const Oid ids_types[] = {HW_OID_UUID_ARRAY, HW_OID_INT4};
+static const Oid time_types[] = {HW_OID_TIMESTAMPTZ};
 static const Oid sequences_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT4};
 static const Oid page_types[] = {HW_PG_TIMES_QUERY_TYPES, HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
                                  HW_OID_TIMESTAMPTZ,      HW_OID_INT8, HW_OID_INT4};
@@ -254,6 +255,7 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_READ_SPARSE_BACK] = {READ_SPARSE("DESC"), TYPES(sparse_types)},
     [HW_PG_FN_STREAM_VERSION] = {"SELECT @schema@.stream_version($1)", TYPES(text_type)},
     [HW_PG_FN_HEAD] = {"SELECT @schema@.head()", NULL, 0},
+    [HW_PG_FIRST_SINCE] = {"SELECT @schema@.first_since($1)", time_types, 1},
     /* $6 is the pattern here; $8 "true" for backward */
     [HW_PG_FN_READ] = {READ_FUNCTION("read_events($1, $5, $6, $7, $2, $3, $4, $8::boolean)", "$9"),
                        TYPES(fn_read_types)},

@@ -64,13 +64,13 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                                "$4") ", $5, $6) AS b"
                                      " WHERE " WITHOUT_WAITING,
                            TYPES(fetch_types)},
-    /* + 0: by their places, not by the index of numbers. */
-    [HW_PG_GROUP_READ] =
-        {"SELECT " HW_PG_CAPPED_COLUMNS(
-             "$4") "purge IS NOT NULL"
-                   " FROM @schema@.events WHERE ctid = ANY ($1)"
-                   " AND global_sequence + 0 BETWEEN $2 AND $3 ORDER BY global_sequence + 0",
-         TYPES(read_types)},
+    /* + 0: by their places, not by the index of numbers.  They come in the order of their places,
+       which is nearly that of their numbers: sorted here, each row would be copied once more. */
+    [HW_PG_GROUP_READ] = {"SELECT " HW_PG_CAPPED_COLUMNS(
+                              "$4") "purge IS NOT NULL"
+                                    " FROM @schema@.events WHERE ctid = ANY ($1)"
+                                    " AND global_sequence + 0 BETWEEN $2 AND $3",
+                          TYPES(read_types)},
     [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
                            " ROW($2, 1, $3, 0, 0, false)::@schema@.group_batch)",
                            TYPES(moved_types)},

@@ -65,6 +65,7 @@ static const hw_store_ops sqlite_ops = {
     .read_close = hw_sqlite_read_close,
     .tree = hw_sqlite_tree,
     .head = hw_sqlite_head,
+    .first_since = hw_sqlite_first_since,
     .migrate = hw_sqlite_migrate,
     .migrate_status = hw_sqlite_migrate_status,
     .import_columns = hw_sqlite_import_columns,

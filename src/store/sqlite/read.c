@@ -700,3 +700,29 @@ int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr)
         s = hw_sqlite_check_schema(store, reterr);
     return s < 0 ? s : hw_sqlite_read_head(store, ret_head, reterr);
 }
+
+/* Along the log: that there is no index of moments costs who resets, once, not who appends. */
+int hw_sqlite_first_since(hw_store *base, int64_t time_us, int64_t *ret_sequence,
+                          howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_check_schema(store, reterr);
+    if (s >= 0)
+        s = hw_sqlite_stmt(store, HW_SLOT_FIRST_SINCE,
+                           "SELECT coalesce((SELECT global_sequence FROM main.howdah_events WHERE"
+                           " recorded_at >= ?1 ORDER BY global_sequence LIMIT 1), 0)",
+                           &stmt, reterr);
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, time_us);
+    s = hw_sqlite_step(store, stmt, "read", reterr);
+    if (s < 0)
+        return s;
+    *ret_sequence = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_reset(stmt);
+    return HOWDAH_OK;
+}

@@ -39,6 +39,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_FIND_ID,
     HW_SLOT_IMPORT_PLACE,
     HW_SLOT_HEAD,
+    HW_SLOT_FIRST_SINCE,
     HW_SLOT_ID_AT,
     HW_SLOT_SUB_LOOK,
     HW_SLOT_SUB_CHECKPOINT,
@@ -403,6 +404,8 @@ int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_c
 int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                    size_t *ret_n, howdah_error *reterr);
 int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
+int hw_sqlite_first_since(hw_store *base, int64_t time_us, int64_t *ret_sequence,
+                          howdah_error *reterr);
 
 /* ---- sparse_read.c */
 
