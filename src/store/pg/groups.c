@@ -88,7 +88,7 @@ static int decode(memory *m, hw_group_batch *batch, howdah_error *reterr)
 {
     int n = PQntuples(m->rows);
 
-    m->events = hw_calloc((size_t)n + 1, sizeof *m->events);
+    m->events = hw_alloc(((size_t)n + 1) * sizeof *m->events);
     if (!m->events)
         return hw_fail_no_memory(reterr);
     for (int i = 0; i < n; i++)
