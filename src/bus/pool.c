@@ -255,6 +255,18 @@ hw_pool_view hw_pool_look(hw_pool *pool)
     return view;
 }
 
+bool hw_pool_has_other(hw_pool *pool, bool (*fn)(const void *ctx, const hw_pool_item *item),
+                       const void *ctx)
+{
+    const hw_pool_item *item;
+
+    (void)pthread_mutex_lock(&pool->lock);
+    for (item = pool->waiting.first; item && fn(ctx, item); item = item->next)
+        continue;
+    (void)pthread_mutex_unlock(&pool->lock);
+    return item != NULL;
+}
+
 hw_pool_item *hw_pool_take_done(hw_pool *pool)
 {
     return take_all(pool, &pool->done);

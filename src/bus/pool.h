@@ -87,6 +87,9 @@ void hw_pool_push(hw_pool *pool, hw_pool_item *item);
 /* Without threads: runs the next one that waits, here.  False: none waits. */
 bool hw_pool_run_one(hw_pool *pool);
 hw_pool_view hw_pool_look(hw_pool *pool);
+/* Whether one waits for which fn is not true. */
+bool hw_pool_has_other(hw_pool *pool, bool (*fn)(const void *ctx, const hw_pool_item *item),
+                       const void *ctx);
 /* All that are done, linked by next, oldest first. */
 hw_pool_item *hw_pool_take_done(hw_pool *pool);
 /* All that have not begun. */

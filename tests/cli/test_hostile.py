@@ -235,7 +235,7 @@ def rows(store, folder):
         "bench append": [["--seconds", bad]], "bench append-batch": [["--store", bad]], "bench read": [["--events", bad]],
         "bench deliver": [[bad]], "bench latency": [["--rate", bad]], "bench fanout": [["--none" + bad]],
         "bench queue": [["--jobs", bad]], "bench asof": [["--of", bad]],
-        "bench contend": [["--writers", bad]],
+        "bench contend": [["--writers", bad]], "bench group": [["--through", bad]],
         "settings": [[], ["--set", bad + "=1"], ["--set", "read_batch=" + bad], ["--set", "schema=s\u202e"]],
         "completion bash": [[]], "completion zsh": [[]], "completion fish": [[]],
         "help": [[], ["read"], [bad]],

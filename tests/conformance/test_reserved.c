@@ -32,7 +32,9 @@ typedef struct seen {
     atomic_bool is_slow;
     atomic_bool go;
     atomic_int attempt_of_failed;
-    int stop_at; /* the runner is told to stop after so many */
+    const atomic_int *others; /* how far another subscription is, */
+    int others_at_end;        /* and was when this one had seen everything */
+    int stop_at;              /* the runner is told to stop after so many */
     howdah_bus *bus;
 } seen;
 
@@ -73,8 +75,13 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
         atomic_store(&s->attempt_of_failed, howdah_delivery_attempt(delivery));
         result = howdah_delivery_fail(delivery, "no");
     } else {
+        int n;
+
         note(s, event);
-        if (atomic_fetch_add(&s->n, 1) + 1 == s->stop_at)
+        n = atomic_fetch_add(&s->n, 1) + 1;
+        if (n == EVENTS && s->others)
+            s->others_at_end = atomic_load(s->others);
+        if (n == s->stop_at)
             howdah_interrupt(s->bus);
     }
     atomic_fetch_sub(&s->running[stream], 1);
@@ -198,6 +205,44 @@ static void what_is_done_when_it_stops_does_not_come_again(void **state)
     free(s);
 }
 
+/* Touched by the one thread that has it. */
+static int on_other_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)event;
+    (void)delivery;
+    (void)atomic_fetch_add((atomic_int *)ctx, 1);
+    return HOWDAH_HANDLED;
+}
+
+/* With a single thread: it must not stay with whoever has much to do. */
+static void a_group_with_much_to_do_leaves_its_threads_to_others(void **state)
+{
+    cf *c = *state;
+    seen *s = new_seen(c);
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *other = NULL;
+    atomic_int others = 0;
+    int64_t until;
+
+    append_all(c->bus);
+    (void)subscribe(c->bus, s);
+    o.subscriber_id = "other";
+    o.handler = on_other_event;
+    o.ctx = &others;
+    cf_ok(howdah_subscribe(c->bus, &o, &other, &cf_error));
+    s->others = &others;
+    cf_ok(howdah_runner_start(c->bus, 1, &cf_error));
+    until = hw_clock_mono_ms() + CF_PATIENCE_MS;
+    while (atomic_load(&others) < EVENTS && hw_clock_mono_ms() < until)
+        usleep(1000);
+    wait_until(s, EVENTS);
+    assert_int_equal(others, EVENTS);
+    assert_true(s->others_at_end > 0); /* it did not wait for the whole group */
+    cf_ok(howdah_runner_stop(c->bus, &cf_error));
+    assert_int_equal(s->odd, 0);
+    free(s);
+}
+
 /* ---- others come */
 
 /* A member on a bus of its own takes all that it gets, until everything is handled. */
@@ -255,6 +300,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(quick_handlers_see_everything_once_and_streams_in_order),
     CF_SUB_TEST(an_event_that_fails_is_tried_again_and_counted),
     CF_SUB_TEST(what_is_done_when_it_stops_does_not_come_again),
+    CF_SUB_TEST(a_group_with_much_to_do_leaves_its_threads_to_others),
     CF_SUB_TEST(a_member_that_comes_gets_its_share),
 };
 

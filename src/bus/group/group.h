@@ -135,19 +135,19 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again);
 int hw_slot_end(hw_slot *slot, howdah_error *reterr);
 
 int hw_reserved_new(hw_shared *shared, howdah_error *reterr);
-void hw_reserved_free(hw_reserved *reserved);
+void hw_reserved_free(hw_reserved *v);
 /* The token of the reservation; 0: there is none. */
-int64_t hw_reserved_token(hw_reserved *reserved);
+int64_t hw_reserved_token(hw_reserved *v);
 /* After a batch: whether it was full, and how long an event took.  Reserves the group when that
    seems worth it. */
-void hw_reserved_consider(hw_reserved *reserved, hw_store *io, bool full, int64_t event_us);
+void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event_us);
 /* In a worker's thread: until the reservation is over, there are lots to be taken first, or the
    slot has failed. */
 void hw_reserved_run(hw_slot *slot, hw_store *io);
 /* The serving thread, while handlers run. */
-void hw_reserved_extend(hw_reserved *reserved, hw_store *store);
+void hw_reserved_extend(hw_reserved *v, hw_store *store);
 /* Ends the reservation; no thread runs. */
-int hw_reserved_let_go(hw_reserved *reserved, hw_store *store, howdah_error *reterr);
+int hw_reserved_let_go(hw_reserved *v, hw_store *store, howdah_error *reterr);
 
 /* ---- batch.c */
 

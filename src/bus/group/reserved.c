@@ -33,13 +33,14 @@
 
 #define PAGES 10 /* more threads that read at once make a server slower */
 #define NUMBERS 1000
-#define NUMBERS_MAX 50000 /* where few events match */
-#define PAGES_A_RANGE 4   /* asking for a range costs as much as reading a third of a page */
+#define NUMBERS_MAX 4000 /* where few events match */
+#define PAGES_A_RANGE 4  /* asking for a range costs as much as reading a third of a page */
 /* Handlers that take longer are the limit by themselves: lots are as good. */
 #define QUICK_US 20
 #define FULL_BATCHES 2
 #define AGAIN_MS 1000
-#define PATIENCE_MS 100 /* I4 */
+#define LARGE_AGAIN_MS 60000 /* after a page that did not fit into a batch */
+#define PATIENCE_MS 100      /* I4 */
 #define PAUSE_MS 2
 #define HEAR_MS 100
 #define REST_MS 5   /* whoever has nothing to do looks again: an event may take long */
@@ -77,7 +78,8 @@ struct hw_reserved {
     bool taking;                    /* I2 */
     size_t reading;
     bool after_lots;    /* lots of before the reservation are left */
-    bool at_head;       /* it ends because nothing is left */
+    bool at_head;       /* it ends because nothing is left, */
+    bool was_large;     /* or because of events that are too large */
     atomic_bool ending; /* I4; read without the lock as well */
     atomic_uint ended;  /* reservations so far */
     size_t parked;      /* threads that wait for the end with an event in hand */
@@ -239,8 +241,10 @@ static void begin_end(hw_reserved *v)
 static void forget(hw_reserved *v)
 {
     v->token = 0;
-    v->not_before_ms = hw_clock_mono_ms() + (v->at_head ? 0 : AGAIN_MS);
-    v->at_head = false;
+    v->not_before_ms = hw_clock_mono_ms() + (v->at_head     ? 0
+                                             : v->was_large ? LARGE_AGAIN_MS
+                                                            : AGAIN_MS);
+    v->at_head = v->was_large = false;
     atomic_fetch_add(&v->ended, 1); /* before: some thread may have overslept the end */
     atomic_store(&v->ending, false);
     if (v->board.busy == 0)
@@ -375,6 +379,7 @@ static int read_next(hw_reserved *v, hw_store *io, howdah_error *reterr)
         if (v->slow)
             wake_all(v);
     } else {
+        v->was_large = s == HOWDAH_END;
         begin_end(v); /* it stays unread, and is given back */
     }
     return s < 0 ? s : HOWDAH_OK;
@@ -397,14 +402,9 @@ static int take(hw_reserved *v, hw_store *io, howdah_error *reterr)
     s = io->ops->groups->reservations->take(io, &reservation, acked, numbers, &taken, reterr);
     lock(v);
     v->taking = false;
-    if (s == HOWDAH_LOST) {
-        hw_log(HOWDAH_LOG_WARN, "%s", reterr->message);
-        forget(v);
-        return HOWDAH_OK;
-    }
-    if (s < 0) {
+    if (s < 0) { /* when it is lost, the end will be told so */
         begin_end(v);
-        return s;
+        return s == HOWDAH_LOST ? HOWDAH_OK : s;
     }
     v->extended_ms = now;
     v->after_lots = taken.state == HW_RANGE_WAIT;
@@ -726,6 +726,8 @@ static bool fetch_or_rest(hw_reserved *v, hw_slot *slot, hw_store *io)
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
+    if (hw_runner_is_wanted(v->shared->sub->bus, v->shared))
+        return false;
     if (v->board.n >= PAGES || (v->taking && v->range.parts_n == 0)) {
         wait_ms(v, REST_MS);
         hear(v, io, HEAR_MS);

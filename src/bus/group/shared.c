@@ -377,6 +377,12 @@ static int run_one(run *r, bool again, char acked[HW_BATCH_TOKEN_SIZE], howdah_e
     return s;
 }
 
+/* Whoever has much to do leaves its thread to others after each batch. */
+static bool is_to_leave(const hw_slot *slot)
+{
+    return hw_slot_is_to_end(slot) || hw_runner_is_wanted(slot->shared->sub->bus, slot->shared);
+}
+
 /* again: batch after batch, each acked with the next fetch; else one. */
 void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
 {
@@ -395,9 +401,9 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
     do {
         if (again && !acked[0] && is_reserved(slot))
             hw_reserved_run(slot, io);
-        if (slot->failed >= 0 && !hw_slot_is_to_end(slot))
-            s = run_one(&r, again, acked, &err);
-    } while (s >= 0 && slot->failed >= 0 && !hw_slot_is_to_end(slot) &&
+        if (slot->failed >= 0 && (acked[0] || !hw_slot_is_to_end(slot)))
+            s = run_one(&r, again && !is_to_leave(slot), acked, &err);
+    } while (s >= 0 && slot->failed >= 0 && (acked[0] || !is_to_leave(slot)) &&
              (s == HOWDAH_OK || (again && is_reserved(slot))));
     if (s == HOWDAH_LOST) { /* the batch before: its events come again */
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", slot->shared->sub->id, err.message);

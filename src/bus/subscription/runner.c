@@ -77,6 +77,16 @@ void hw_runner_wake(const howdah_bus *bus)
         hw_pool_ring(&bus->service->runner->pool);
 }
 
+static bool is_of(const void *shared, const hw_pool_item *item)
+{
+    return item->of_slot && ((const hw_slot *)item->owner)->shared == shared;
+}
+
+bool hw_runner_is_wanted(const howdah_bus *bus, const hw_shared *shared)
+{
+    return bus->service->runner && hw_pool_has_other(&bus->service->runner->pool, is_of, shared);
+}
+
 hw_pool_item *hw_runner_take_done(hw_runner *runner)
 {
     return hw_pool_take_done(&runner->pool);

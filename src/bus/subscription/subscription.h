@@ -527,6 +527,8 @@ hw_pool_item *hw_runner_take_done(hw_runner *runner);
 void hw_runner_wake(const howdah_bus *bus);
 /* Whether the handlers that run are to be the last ones; for their threads. */
 bool hw_runner_is_stopping(const howdah_bus *bus);
+/* Whether work waits for a thread that is not this shared subscription's. */
+bool hw_runner_is_wanted(const howdah_bus *bus, const struct hw_shared *shared);
 /* Stops the threads, if there is a runner. */
 int hw_runner_end(howdah_bus *bus, howdah_error *reterr);
 

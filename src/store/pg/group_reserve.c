@@ -116,6 +116,9 @@ static void leave_out_gaps(const hw_group_range *range, hw_group_batch *batch)
     batch->n = kept;
 }
 
+/* Of more numbers, not all have events that match; a page has at most four times as many. */
+#define ROWS_LIKELY 2000
+
 static int read_range(hw_store *store, const hw_group_range *range, const hw_filter *filter,
                       hw_group_batch *ret_batch, howdah_error *reterr)
 {
@@ -131,7 +134,8 @@ static int read_range(hw_store *store, const hw_group_range *range, const hw_fil
     hw_pattern_to_type(&type, &pattern);
     hw_pg_param_int8(&call, first);
     hw_pg_param_int8(&call, last);
-    hw_pg_param_int4(&call, hw_pg_batch_cap(last - first + 1));
+    hw_pg_param_int4(&call,
+                     hw_pg_batch_cap(last - first < ROWS_LIKELY ? last - first + 1 : ROWS_LIKELY));
     if (type.s || pattern.s) {
         call.statement = type.s ? HW_PG_GROUP_RANGE_TYPE : HW_PG_GROUP_RANGE_PATTERN;
         hw_pg_param_str(&call, type.s ? type : pattern);
