@@ -71,6 +71,8 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
         while (!atomic_load(&s->go))
             usleep(1000);
     }
+    if (atomic_load(&s->is_slow) && !atomic_load(&s->go))
+        usleep(5000); /* so that there is something left for who comes */
     if (number == atomic_load(&s->fails) && atomic_fetch_sub(&s->fails_left, 1) > 0) {
         atomic_store(&s->attempt_of_failed, howdah_delivery_attempt(delivery));
         result = howdah_delivery_fail(delivery, "no");
