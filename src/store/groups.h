@@ -99,8 +99,9 @@ typedef struct hw_group_end {
 } hw_group_end;
 
 typedef struct hw_reserve_ops {
-    /* OK; END: not now. */
-    int (*reserve)(struct hw_store *store, const hw_group_take *as, int64_t *ret_token,
+    /* The token is drawn by the caller, at random: it knows it even when the answer is lost.  OK;
+       END: not now. */
+    int (*reserve)(struct hw_store *store, const hw_group_take *as, int64_t token,
                    howdah_error *reterr);
     /* Acks all ranges up to a lot (0: none), and takes the next one, of so many numbers at most.
        LOST. */

@@ -29,6 +29,7 @@ typedef struct seen {
     atomic_llong fails;    /* this one does, */
     atomic_int fails_left; /* so often */
     atomic_llong slow;     /* this one takes until it is let go */
+    int64_t slow_from;     /* or all from this one on */
     atomic_bool is_slow;
     atomic_bool go;
     atomic_int attempt_of_failed;
@@ -66,7 +67,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
 
     if (atomic_fetch_add(&s->running[stream], 1) > 0)
         atomic_store(&s->odd, __LINE__);
-    if (number == atomic_load(&s->slow)) {
+    if (number == atomic_load(&s->slow) || (s->slow_from > 0 && number >= s->slow_from)) {
         atomic_store(&s->is_slow, true);
         while (!atomic_load(&s->go))
             usleep(1000);
@@ -278,14 +279,15 @@ static int take_part(const cf *c, seen *s)
     return got;
 }
 
-static void a_member_that_comes_gets_its_share(void **state)
+/* all: each of the process's threads has an event that takes long; else one. */
+static void let_one_come(cf *c, bool all)
 {
-    cf *c = *state;
     seen *s = new_seen(c);
 
     append_all(c->bus);
     (void)subscribe(c->bus, s);
     s->slow = EVENTS / 2; /* until the other one has got something */
+    s->slow_from = all ? EVENTS / 2 : 0;
     cf_ok(howdah_runner_start(c->bus, 4, &cf_error));
     while (!atomic_load(&s->is_slow))
         usleep(1000);
@@ -298,12 +300,23 @@ static void a_member_that_comes_gets_its_share(void **state)
     free(s);
 }
 
+static void a_member_that_comes_gets_its_share(void **state)
+{
+    let_one_come(*state, false);
+}
+
+static void a_member_gets_its_share_while_all_handlers_of_another_process_take_long(void **state)
+{
+    let_one_come(*state, true);
+}
+
 static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(quick_handlers_see_everything_once_and_streams_in_order),
     CF_SUB_TEST(an_event_that_fails_is_tried_again_and_counted),
     CF_SUB_TEST(what_is_done_when_it_stops_does_not_come_again),
     CF_SUB_TEST(a_group_with_much_to_do_leaves_its_threads_to_others),
     CF_SUB_TEST(a_member_that_comes_gets_its_share),
+    CF_SUB_TEST(a_member_gets_its_share_while_all_handlers_of_another_process_take_long),
 };
 
 cf_group cf_reserved_tests(void)

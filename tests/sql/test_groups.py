@@ -674,7 +674,9 @@ class Reserved:
 
     def __init__(self, name, session=None):
         self.name, self.session = name, session or bus
-        self.token = self.session.one("SELECT {}.group_reserve('%s', 'holder', 7, 30000)" % name)
+        token = random.randrange(1, 2 ** 48)
+        held = self.session.one("SELECT {}.group_reserve('%s', 'holder', 7, %d, 30000)" % (name, token))
+        self.token = token if held == "t" else None
         self.got, self.acked = [], 0
 
     def take(self, numbers=10):
@@ -786,12 +788,51 @@ def events_of_a_process_that_vanished_are_tried_one_by_one():
     bus.sql("UPDATE {}.groups SET reserved_until = clock_timestamp() - interval '1 second' WHERE subscriber_id = '%s'" % name)
     for version in range(1, 6):
         batch = fetch(name)
-        assert [(e.attempt, e.stream, e.version) for e in batch] == [(2, "a", version)], batch
+        assert [(e.attempt, e.stream, e.version) for e in batch] == [(1, "a", version)], batch
         assert ack(name, batch[0].token)
     assert fetch(name) == []
     assert alone.take()[0] == "lost"
     bus.refuses("SELECT {}.group_end_ranges('%s', NULL, 0, 0, '{}', '{}', 1)" % "nobody", "UH004", "no subscription")
     assert bus.one("SELECT sequence IS NULL FROM {}.group_end_ranges('%s', %s, 0, 0, '{}', '{}', 1)" % (name, alone.token)) == "t"
+
+
+def one_that_kills_a_process_ends_as_a_dead_letter_and_costs_no_other():
+    name = fresh()
+    subscribe(name, ", max_retries => 0, start => 'end'")
+    append(name, "ab", 3)
+    alone = Reserved(name)
+    alone.take(100)
+    bus.sql("UPDATE {}.groups SET reserved_until = clock_timestamp() - interval '1 second' WHERE subscriber_id = '%s'" % name)
+    got = []
+    while batch := fetch(name):
+        assert len(batch) == 1, batch
+        if batch[0][3:] == ("a", 2):  # its member dies of it
+            assert batch[0].attempt == 1
+            expire(name)
+            continue
+        got += [(e.stream, e.version) for e in batch]
+        assert ack(name, batch[0].token)
+    assert sorted(got) == [("a", 1), ("a", 3), ("b", 1), ("b", 2), ("b", 3)]
+    assert bus.one("SELECT string_agg(split_part(stream, ':', 2) || version, ',') FROM {}.dead_letters"
+                   " WHERE subscriber_id = '%s'" % name) == "a2"
+
+
+def events_that_are_busy_at_the_end_may_end_in_any_order():
+    for left in (0, 4):  # events after those that are busy
+        name = fresh()
+        subscribe(name, ", lanes => 1, start => 'end'")
+        append(name, "ab", 1)
+        if left:
+            append(name, "ab", left // 2)
+        alone = Reserved(name)
+        events = alone.read(alone.take(100))
+        tokens = alone.end(busy=[events[0][0], events[1][0]])
+        append(name, "ab")  # dealt after them
+        assert fetch(name) == []
+        assert ack(name, tokens[events[1][0]])
+        assert fetch(name) == [], "the first of stream a is not done"
+        assert ack(name, tokens[events[0][0]])
+        assert in_order([event[1:] for event in events[:2]] + drain(name)) == 4 + left
 
 
 def whoever_resets_pauses_or_unshares_a_group_ends_its_reservation():
@@ -872,6 +913,8 @@ if __name__ == "__main__":
         an_event_that_commits_late_comes_in_a_range_of_its_own,
         a_member_that_comes_ends_a_reservation_and_gets_what_is_left,
         events_of_a_process_that_vanished_are_tried_one_by_one,
+        one_that_kills_a_process_ends_as_a_dead_letter_and_costs_no_other,
+        events_that_are_busy_at_the_end_may_end_in_any_order,
         whoever_resets_pauses_or_unshares_a_group_ends_its_reservation,
         a_group_is_not_reserved_while_others_have_batches_or_events_have_failed,
         a_dead_letter_that_is_redriven_ends_a_reservation]))

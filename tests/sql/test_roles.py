@@ -95,7 +95,7 @@ WORKS = {
 SHARES = {
     "subscribe": "SELECT {}.subscribe('g', start => 'end')",
     "group_fetch": "SELECT {}.group_fetch('g', 1, 'm', '1 second', NULL)", "fetch": "SELECT FROM {}.fetch('g')",
-    "group_reserve": "SELECT FROM {}.group_reserve('g', 'm', 1, 1000)",
+    "group_reserve": "SELECT FROM {}.group_reserve('g', 'm', 1, 5, 1000)",
     "group_take_range": "SELECT FROM {}.group_take_range('g', 1, NULL, 10, 1000)",
     "group_reserve_extend": "SELECT {}.group_reserve_extend('g', 1, 1000)",
     "group_end_ranges": "SELECT FROM {}.group_end_ranges('g', 1, 0, 0, '{}', '{}', 1000)",

@@ -180,6 +180,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
+    first   bigint; -- no lot before this one is left
     after   bigint;
     newest  bigint; -- the first lot of the last deal
     l       @schema@.group_lots;
@@ -192,7 +193,7 @@ BEGIN
             RETURN b;
         END IF;
     END IF;
-    SELECT k.floor - 1, k.deal * g.lanes INTO after, newest FROM @schema@.group_places AS k
+    SELECT k.floor, k.floor - 1, k.deal * g.lanes INTO first, after, newest FROM @schema@.group_places AS k
     WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
     LOOP
         -- Materialized: where it were run for each row, it would lock another lot each time.
@@ -201,6 +202,9 @@ BEGIN
             FROM @schema@.group_lots AS f
             WHERE f.group_id = g.group_id AND f.lot > after AND f.until < clock_timestamp()
               AND (SELECT q.lot FROM @schema@.group_lots AS q WHERE q.group_id = g.group_id AND q.lot = f.prev) IS NULL
+              AND NOT (f.gate AND EXISTS (SELECT FROM @schema@.group_lots AS q
+                                          WHERE q.group_id = g.group_id AND q.lot >= first AND q.lot < f.lot
+                                            AND q.lot % g.lanes = f.lot % g.lanes))
             ORDER BY f.lot LIMIT 1 FOR UPDATE SKIP LOCKED
         )
         UPDATE @schema@.group_lots AS k

@@ -41,17 +41,17 @@ BEGIN
     ), leased AS (
         INSERT INTO @schema@.group_lots (group_id, lot, prev, n, lo, hi, last, tids, token, until, taken_at, taken, attempts, member)
         SELECT g.group_id, (p.deal + b.nth) * g.lanes + b.lane,
-               CASE WHEN g.by_stream AND b.nth > 1 THEN (p.deal + b.nth - 1) * g.lanes + b.lane END,
-               1, b.seq, b.seq, b.seq, ARRAY[b.at], b.fence, clock_timestamp() + lease_ms * interval '1 millisecond',
+               NULL, 1, b.seq, b.seq, b.seq, ARRAY[b.at], b.fence, clock_timestamp() + lease_ms * interval '1 millisecond',
                clock_timestamp(), 1, 1, who
         FROM b
     ), free AS (
-        INSERT INTO @schema@.group_lots (group_id, lot, prev, n, lo, hi, tids, taken, attempts)
-        SELECT g.group_id, (p.deal + deep.n + 1) * g.lanes + d.lane,
-               CASE WHEN g.by_stream THEN (SELECT (p.deal + max(b.nth)) * g.lanes + d.lane FROM b WHERE b.lane = d.lane) END,
-               d.n, d.lo, d.hi, d.tids, CASE WHEN suspect THEN d.n ELSE 0 END, CASE WHEN suspect THEN 1 ELSE 0 END
-        FROM (SELECT r.lane, count(*) AS n, min(r.seq) AS lo, max(r.seq) AS hi, array_agg(r.at ORDER BY r.seq) AS tids
-              FROM r WHERE NOT r.busy GROUP BY r.lane) AS d, deep
+        -- Also without events, where some of its lane are busy: what is dealt next has to wait for all of them.
+        INSERT INTO @schema@.group_lots (group_id, lot, n, lo, hi, tids, taken, untried, gate)
+        SELECT g.group_id, (p.deal + deep.n + 1) * g.lanes + d.lane, d.n, d.lo, d.hi, coalesce(d.tids, '{}'),
+               CASE WHEN suspect THEN d.n ELSE 0 END, suspect, g.by_stream AND d.some_busy
+        FROM (SELECT r.lane, count(*) FILTER (WHERE NOT r.busy) AS n, min(r.seq) AS lo, max(r.seq) AS hi,
+                     array_agg(r.at ORDER BY r.seq) FILTER (WHERE NOT r.busy) AS tids, bool_or(r.busy) AS some_busy
+              FROM r GROUP BY r.lane) AS d, deep
     ), gone AS (
         DELETE FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id AND l.is_range
     ), named AS MATERIALIZED (
@@ -90,14 +90,16 @@ BEGIN
 END
 $howdah$;
 
--- group_reserve(subscriber, member, process bigint, lease_ms) -> bigint
+-- group_reserve(subscriber, member, process bigint, token bigint, lease_ms) -> boolean
 --
 -- For a process with many handlers: from now on only it deals, in ranges, until others want to take part
--- (I10 of 0007_groups).  process is a number that all its members give to group_fetch(); the answer is the token.  NULL: not now, because others take part or did so a minute ago, or
--- because events have failed.
+-- (I10 of 0007_groups).  process is a number that all its members give to group_fetch().  token is drawn by the
+-- caller, at random, so that it knows it even when the answer is lost.  False: not now, because others take part or did
+-- so a minute ago, or because events have failed.
 -- Errors: UH003, UH004.
 -- Writes: groups.  Locks: waits for whoever deals.
-CREATE OR REPLACE FUNCTION @schema@.group_reserve(subscriber text, member text, process bigint, lease_ms bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION @schema@.group_reserve(
+    subscriber text, member text, process bigint, token bigint, lease_ms bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -106,7 +108,6 @@ AS $howdah$
 DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     k @schema@.groups;
-    fresh constant bigint := @new_token@;
 BEGIN
     SELECT x.* INTO k FROM @schema@.groups AS x WHERE x.group_id = g.group_id FOR NO KEY UPDATE;
     IF NOT FOUND OR NOT g.in_place OR NOT g.sound OR g.status <> 'active' OR k.reserved <> 0
@@ -115,13 +116,13 @@ BEGIN
        OR EXISTS (SELECT FROM @schema@.group_lots AS l
                   WHERE l.group_id = g.group_id AND l.until > clock_timestamp() AND l.member IS DISTINCT FROM group_reserve.member)
     THEN
-        RETURN NULL;
+        RETURN false;
     END IF;
     UPDATE @schema@.groups AS x
-    SET reserved = fresh, reserved_until = clock_timestamp() + lease_ms * interval '1 millisecond',
+    SET reserved = group_reserve.token, reserved_until = clock_timestamp() + lease_ms * interval '1 millisecond',
         process = group_reserve.process, reserved_by = group_reserve.member, reserved_at = clock_timestamp(), wanted = false
     WHERE x.group_id = g.group_id;
-    RETURN fresh;
+    RETURN true;
 END
 $howdah$;
 
@@ -239,6 +240,7 @@ DECLARE
     g     @schema@.group_state := @schema@.group_of(subscriber);
     k     @schema@.groups;
     floor bigint;
+    left_over boolean;
 BEGIN
     IF NOT g.in_place THEN
         g := @schema@.group_adopt(g); -- which ends the reservation
@@ -250,6 +252,8 @@ BEGIN
     END IF;
     floor := (SELECT p.floor FROM @schema@.group_places AS p WHERE p.group_id = g.group_id ORDER BY p.deal DESC LIMIT 1);
     DELETE FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id AND l.lot >= floor AND l.lot <= acked AND l.is_range;
+    -- Before the retries: who fails an event and ends its lot does so in this order.
+    left_over := EXISTS (SELECT FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id AND l.lot >= floor AND NOT l.is_range);
     IF k.wanted OR g.status <> 'active' OR EXISTS (SELECT FROM @schema@.group_retries AS r WHERE r.group_id = g.group_id)
        OR EXISTS (SELECT FROM @schema@.dead_letters AS d WHERE d.state = 'redrive' AND d.subscriber_id = g.subscriber_id) THEN
         state := 'end';
@@ -259,7 +263,7 @@ BEGIN
         UPDATE @schema@.groups AS x SET reserved_until = clock_timestamp() + lease_ms * interval '1 millisecond'
         WHERE x.group_id = g.group_id;
     END IF;
-    IF EXISTS (SELECT FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id AND l.lot >= floor AND NOT l.is_range) THEN
+    IF left_over THEN
         state := CASE WHEN k.reserved_at < clock_timestamp() - interval '1 second' THEN 'end' ELSE 'wait' END;
         RETURN;
     END IF;

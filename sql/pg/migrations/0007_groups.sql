@@ -40,7 +40,10 @@
 --       lease.  Then only this process deals, in *ranges*: lots that are all numbers from lo to hi, of every lane.
 --       It keeps streams in order by itself, and acks its ranges in the order of the log.  There are no other lots
 --       while there are ranges.  A member that comes finds nothing to take, and says so (wanted).  The process ends
---       the reservation, or its lease ends; then what is left of its ranges becomes lots by lane.
+--       the reservation, or its lease ends; then what is left of its ranges becomes lots by lane.  Events that are
+--       being handled then are lots of their own, which may end in any order: the next lot of their lane is a
+--       gate, and waits for all of them.  Of a process that died nobody knows which events were begun; most were
+--       not, so they are suspects whose attempts are counted anew.
 
 CREATE TABLE @schema@.groups (
     group_id           integer GENERATED ALWAYS AS IDENTITY,
@@ -102,6 +105,8 @@ CREATE TABLE @schema@.group_lots (
     attempts integer NOT NULL DEFAULT 0,                -- of the next one
     careful  integer NOT NULL DEFAULT 0,                -- up to this one they are given out one by one (I4)
     is_range boolean NOT NULL DEFAULT false,            -- I10
+    gate     boolean NOT NULL DEFAULT false,            -- not before all earlier lots of its lane are gone (I10)
+    untried  boolean NOT NULL DEFAULT false,            -- of most of its events no attempt has begun (I10)
     member   text,
     tids     tid[],                                     -- NULL: to be made anew (I7), or a range
     CONSTRAINT group_lots_pkey PRIMARY KEY (group_id, lot)

@@ -16,6 +16,7 @@
  *       what became of them, as of any batch.
  *   I5  What is done is stored, also after an interrupt, or when the store was away.
  *   I6  Memory: at most PAGES pages, each of at most a batch of the store.
+ *   I7  Nothing is begun when the lease may be over, counted from before it was asked for.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #include "base/fault.h"
 #include "base/log_hook.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "bus/group/group.h"
 #include "bus/subscription/subscription.h"
@@ -60,13 +62,15 @@ typedef struct page {
 struct hw_reserved {
     hw_shared *shared;
     pthread_mutex_t lock;
-    pthread_cond_t more; /* something has changed */
-    size_t waiting;      /* threads that wait for that */
-    bool slow;           /* handlers take so long that the events of a page are better shared */
-    int64_t token;       /* of the reservation; 0: none */
-    int64_t extended_ms;
-    int64_t not_before_ms; /* of the next one */
-    unsigned full;         /* batches in a row */
+    pthread_cond_t more;    /* something has changed */
+    size_t waiting;         /* threads that wait for that */
+    bool slow;              /* handlers take so long that the events of a page are better shared */
+    int64_t token;          /* of the reservation; 0: none */
+    int64_t asked_ms;       /* the last time that it was extended, or tried */
+    atomic_llong leased_ms; /* before the last time that it was extended */
+    int64_t last_lot;       /* the last range */
+    int64_t not_before_ms;  /* of the next one */
+    unsigned full;          /* batches in a row */
     hw_board board;
     page pages[HW_BOARD_RANGES];
     int64_t pages_n;      /* announced so far */
@@ -196,6 +200,13 @@ int64_t hw_reserved_token(hw_reserved *v)
 
 /* ---------------------------------------------------------------- reserving */
 
+/* I4. */
+static void begin_end(hw_reserved *v)
+{
+    atomic_store(&v->ending, true);
+    (void)pthread_cond_broadcast(&v->more);
+}
+
 void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event_us)
 {
     const hw_reserve_ops *ops = io->ops->groups->reservations;
@@ -205,8 +216,9 @@ void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event
                               .lease_ms = sub->options.lease_ms,
                               .process = v->shared->process};
     int64_t now = hw_clock_mono_ms();
-    int64_t token = 0;
+    int64_t token = (int64_t)(hw_random_u32() >> 8) << 24 | (hw_random_u32() >> 8) | 1;
     bool wanted;
+    int s;
 
     lock(v);
     v->full = full && event_us < QUICK_US ? v->full + 1 : 0;
@@ -216,25 +228,22 @@ void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event
     unlock(v);
     if (!wanted)
         return;
-    if (ops->reserve(io, &as, &token, NULL) != HOWDAH_OK)
-        token = 0; /* not now; what is wrong with the store the next fetch finds out */
+    s = ops->reserve(io, &as, token, NULL);
     lock(v);
     v->taking = false;
-    v->token = token;
-    v->extended_ms = now;
     v->not_before_ms = now + AGAIN_MS;
     v->full = 0;
-    v->after_lots = true;
-    if (token != 0)
+    if (s != HOWDAH_END) {
         drop_all(v);
+        v->token = token;
+        v->asked_ms = now;
+        atomic_store(&v->leased_ms, now);
+        v->last_lot = 0;
+        v->after_lots = true;
+    }
+    if (s < 0)
+        begin_end(v); /* who knows: if it is not ours, the end will be told */
     unlock(v);
-}
-
-/* I4. */
-static void begin_end(hw_reserved *v)
-{
-    atomic_store(&v->ending, true);
-    (void)pthread_cond_broadcast(&v->more);
 }
 
 /* The store has given it to others, or to nobody. */
@@ -406,10 +415,16 @@ static int take(hw_reserved *v, hw_store *io, howdah_error *reterr)
         begin_end(v);
         return s == HOWDAH_LOST ? HOWDAH_OK : s;
     }
-    v->extended_ms = now;
+    v->asked_ms = now;
+    atomic_store(&v->leased_ms, now);
     v->after_lots = taken.state == HW_RANGE_WAIT;
     v->at_head = taken.state == HW_RANGE_NONE && v->board.n == 0;
-    if (taken.state == HW_RANGE_TAKEN) {
+    if (taken.state == HW_RANGE_TAKEN && taken.lot <= v->last_lot) {
+        /* The server has forgotten its last moments: what it knows of ranges is not what we do. */
+        v->acked = v->upto = 0;
+        begin_end(v);
+    } else if (taken.state == HW_RANGE_TAKEN) {
+        v->last_lot = taken.lot;
         v->range = taken;
         wake_all(v);
     } else if (taken.state == HW_RANGE_OVER || v->at_head) {
@@ -455,6 +470,13 @@ typedef struct part {
     howdah_delivery delivery;
 } part;
 
+/* Whether another event may be begun: not after the end, nor when the lease may be over (I7). */
+static bool may_begin(const hw_reserved *v, const part *p)
+{
+    return !atomic_load(&v->ending) && atomic_load(&v->ended) == p->ended &&
+           hw_clock_mono_ms() - atomic_load(&v->leased_ms) < v->shared->sub->options.lease_ms;
+}
+
 /* Without the lock.  Until the lane has no more, one has failed, or nothing may be begun (I4). */
 static void run_part(hw_reserved *v, hw_slot *slot, part *p)
 {
@@ -464,9 +486,7 @@ static void run_part(hw_reserved *v, hw_slot *slot, part *p)
     uint32_t at = r->start[p->at.lane] + atomic_load(&r->done[p->at.lane]);
 
     p->result = HOWDAH_HANDLED;
-    for (; at < r->start[p->at.lane + 1] && !atomic_load(&v->ending) &&
-           atomic_load(&v->ended) == p->ended;
-         at++) {
+    for (; at < r->start[p->at.lane + 1] && may_begin(v, p); at++) {
         p->event = &r->batch.events[r->order[at]];
         if (!filtered || hw_filter_lets(&filter, p->event))
             p->result = handle(slot, p->event, &p->delivery);
@@ -522,7 +542,6 @@ static int write_down(hw_reserved *v, account *a, howdah_error *reterr)
     *a = (account){.done = hw_calloc(events, sizeof *a->done)};
     if (!a->done)
         return hw_fail_no_memory(reterr);
-    count_done(v, a);
     for (unsigned lane = 0; lane < HW_BOARD_LANES; lane++) {
         int64_t sequence = v->board.busy >> lane & 1 ? event_in_hand(v, lane) : 0;
 
@@ -532,6 +551,7 @@ static int write_down(hw_reserved *v, account *a, howdah_error *reterr)
         a->slots[a->end.busy_n]->declared = sequence;
         a->busy[a->end.busy_n++] = sequence;
     }
+    count_done(v, a); /* after those that are busy: one that ends meanwhile may be in both lists */
     a->end.acked = v->acked;
     a->end.upto = v->upto;
     a->end.done = a->done;
@@ -570,10 +590,11 @@ static int store_end(const hw_reserved *v, hw_slot *slot, hw_store *io, account 
     }
 }
 
-/* The lock is held, but not while the store is asked.  slot NULL: no thread runs. */
+/* The lock is held, but not while the store is asked.  slot NULL: in the serving thread. */
 static int end(hw_reserved *v, hw_slot *slot, hw_store *io, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + PATIENCE_MS;
+    howdah_error err = HOWDAH_ERROR_INIT;
     account a;
     int s;
 
@@ -582,22 +603,25 @@ static int end(hw_reserved *v, hw_slot *slot, hw_store *io, howdah_error *reterr
         wait_ms(v, PAUSE_MS);
     while (v->taking || v->reading > 0)
         wait_ms(v, PAUSE_MS);
-    s = write_down(v, &a, reterr);
+    s = write_down(v, &a, &err);
     if (s >= 0) {
         v->storing = true;
         unlock(v);
-        s = store_end(v, slot, io, &a, reterr);
+        s = store_end(v, slot, io, &a, &err);
         lock(v);
         v->storing = false;
         hw_free(a.done);
     }
     v->has_ender = false;
     if (s == HOWDAH_LOST)
-        hw_log(HOWDAH_LOG_WARN, "%s", reterr->message);
+        hw_log(HOWDAH_LOG_WARN, "%s", err.message);
     if (s >= 0 || s == HOWDAH_LOST)
         forget(v);
     (void)pthread_cond_broadcast(&v->more);
-    return s >= 0 || s == HOWDAH_LOST ? HOWDAH_OK : s;
+    if (s >= 0 || s == HOWDAH_LOST)
+        return HOWDAH_OK;
+    hw_error_copy(reterr, &err);
+    return s;
 }
 
 /* Ends it, or waits until another thread has.  It may be that neither can be done now. */
@@ -644,8 +668,6 @@ static void end_batch_of_one(hw_slot *slot, hw_store *io, const part *p)
         hw_slot_tell(slot, p->event, fate, p->delivery.message, 1);
     else
         hw_slot_leave(slot, slot->token, done, s, &err);
-    if (begun && p->result == HOWDAH_HALT)
-        hw_slot_halt(slot, io, p->delivery.message);
     hw_slot_hold(slot, "", 0);
 }
 
@@ -657,7 +679,12 @@ static void finish(hw_reserved *v, hw_slot *slot, hw_store *io, const part *p)
     const page *r = &v->pages[p->at.range];
     uint32_t lane_n = r->start[p->at.lane + 1] - r->start[p->at.lane];
 
-    if (p->result != HOWDAH_HANDLED)
+    if (p->result == HOWDAH_HALT) { /* before anybody else can have the event */
+        unlock(v);
+        hw_slot_halt(slot, io, p->delivery.message);
+        lock(v);
+    }
+    if (v->token != 0 && (p->result != HOWDAH_HANDLED || !may_begin(v, p)))
         begin_end(v);
     if (p->result != HOWDAH_HANDLED || v->storing) {
         v->parked++;
@@ -710,13 +737,17 @@ static void hear(hw_reserved *v, hw_store *store, int64_t after_ms)
     bool over = false;
     int s;
 
-    if (v->token == 0 || v->has_ender || v->taking || now - v->extended_ms < after_ms)
+    if (v->token == 0 || v->has_ender || v->taking || now - v->asked_ms < after_ms)
         return;
-    v->extended_ms = now; /* one thread asks */
+    v->asked_ms = now; /* one thread asks */
     unlock(v);
     s = store->ops->groups->reservations->extend(store, &reservation, &over, NULL);
     lock(v);
-    if (v->token == reservation.token && (over || s == HOWDAH_LOST))
+    if (v->token != reservation.token)
+        return;
+    if (s >= 0)
+        atomic_store(&v->leased_ms, now);
+    if (over || s == HOWDAH_LOST)
         begin_end(v);
 }
 
@@ -767,10 +798,15 @@ void hw_reserved_run(hw_slot *slot, hw_store *io)
 
 /* -------------------------------------------------------- the serving thread */
 
+/* Where all threads have events in hand, nobody else hears whether others want to take part. */
 void hw_reserved_extend(hw_reserved *v, hw_store *store)
 {
+    howdah_error err = HOWDAH_ERROR_INIT;
+
     lock(v);
-    hear(v, store, v->shared->sub->options.lease_ms / 3);
+    hear(v, store, HEAR_MS);
+    if (v->token != 0 && atomic_load(&v->ending) && !v->has_ender && end(v, NULL, store, &err) < 0)
+        hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", v->shared->sub->id, err.message);
     unlock(v);
 }
 

@@ -33,6 +33,7 @@
 #define TROUBLE_MS 50
 #define TROUBLE_MAX_MS 5000
 #define CONCURRENCY_MAX 1024
+#define RESERVED_LOOK_MS 200
 
 /* ------------------------------------------------------------------ a batch */
 
@@ -541,6 +542,8 @@ int64_t hw_shared_next_ms(howdah_bus *bus, int64_t now)
             next = next < shared->trouble_ms ? shared->trouble_ms : next;
             at = next < at ? next : at;
         }
+        if (hw_reserved_token(shared->reserved) != 0) /* others may want to take part */
+            at = now + RESERVED_LOOK_MS < at ? now + RESERVED_LOOK_MS : at;
         for (size_t i = 0; i < shared->slots_n; i++)
             if (shared->slots[i].busy) {
                 int64_t third = sub->options.lease_ms / 3;

@@ -10,8 +10,7 @@
 #include "engine/pattern.h"
 #include "store/pg/pg.h"
 
-static int reserve(hw_store *store, const hw_group_take *as, int64_t *ret_token,
-                   howdah_error *reterr)
+static int reserve(hw_store *store, const hw_group_take *as, int64_t token, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_GROUP_RESERVE, .writes = true};
@@ -21,13 +20,12 @@ static int reserve(hw_store *store, const hw_group_take *as, int64_t *ret_token,
     hw_pg_param_str(&call, as->subscriber_id);
     hw_pg_param_str(&call, as->member);
     hw_pg_param_int8(&call, as->process);
+    hw_pg_param_int8(&call, token);
     hw_pg_param_int8(&call, as->lease_ms);
     if (s >= 0)
         s = hw_pg_exec(pg, &call, &result, reterr);
-    if (s >= 0) {
-        *ret_token = hw_pg_get_int8_or(result, 0, 0, 0);
-        s = *ret_token == 0 ? HOWDAH_END : HOWDAH_OK;
-    }
+    if (s >= 0)
+        s = hw_pg_get_bool(result, 0, 0) ? HOWDAH_OK : HOWDAH_END;
     PQclear(result);
     return s;
 }

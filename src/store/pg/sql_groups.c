@@ -26,8 +26,9 @@ static const Oid moved_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TID_ARRAY};
 static const Oid batch_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 static const Oid nack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
 
-/* $1 subscriber $2 member $3 process $4 lease */
-static const Oid reserve_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
+/* $1 subscriber $2 member $3 process $4 token $5 lease */
+static const Oid reserve_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
+                                    HW_OID_INT8};
 /* $1 subscriber $2 token $3 acked $4 numbers $5 lease */
 static const Oid range_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT4, HW_OID_INT8};
 /* $1, $2 first and last number $3 cap $4 type or pattern */
@@ -85,7 +86,8 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_GROUP_RELEASE] = {"SELECT @schema@.release_batch($1, $2) WHERE $3 >= 0",
                              TYPES(batch_types)},
     [HW_PG_GROUP_SHORTEN] = {"SELECT @schema@.shorten_batch($1, $2, $3)", TYPES(batch_types)},
-    [HW_PG_GROUP_RESERVE] = {"SELECT @schema@.group_reserve($1, $2, $3, $4)", TYPES(reserve_types)},
+    [HW_PG_GROUP_RESERVE] = {"SELECT @schema@.group_reserve($1, $2, $3, $4, $5)",
+                             TYPES(reserve_types)},
     [HW_PG_GROUP_TAKE_RANGE] = {"SELECT r.state, r.lot, r.lo, r.hi, r.gaps FROM"
                                 " @schema@.group_take_range($1, $2, $3, $4, $5) AS r"
                                 " WHERE " WITHOUT_WAITING,
