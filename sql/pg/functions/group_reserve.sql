@@ -24,15 +24,18 @@ BEGIN
     IF NOT EXISTS (SELECT FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id AND l.is_range) THEN
         RETURN;
     END IF;
-    WITH r AS MATERIALIZED (
-        -- An event that came late is in two ranges.
-        SELECT DISTINCT e.global_sequence AS seq, e.ctid AS at,
-               hashtext(e.stream) & (g.lanes - 1) AS lane, e.global_sequence = ANY (busy) AS busy
+    WITH u AS MATERIALIZED (
+        SELECT e.global_sequence AS seq, e.ctid AS at, hashtext(e.stream) & (g.lanes - 1) AS lane
         FROM @schema@.group_lots AS l JOIN @schema@.events AS e ON e.global_sequence BETWEEN l.lo AND l.hi
         WHERE l.group_id = g.group_id AND l.is_range AND @matches@
-          AND NOT EXISTS (SELECT FROM unnest(done) AS d(seq) WHERE d.seq = e.global_sequence)
           AND NOT EXISTS (SELECT FROM @schema@.group_holes AS h
                           WHERE h.group_id = g.group_id AND e.global_sequence BETWEEN h.first AND h.last)
+        UNION ALL
+        SELECT d.seq, NULL, NULL FROM unnest(done) AS d(seq)
+    ), r AS MATERIALIZED (
+        -- Grouped, not joined: how long the list is the planner does not know.  An event that came late is in two ranges.
+        SELECT u.seq, (array_agg(u.at))[1] AS at, min(u.lane) AS lane, u.seq = ANY (busy) AS busy
+        FROM u GROUP BY u.seq HAVING bool_and(u.at IS NOT NULL)
     ), b AS MATERIALIZED (
         SELECT r.seq, r.at, r.lane, row_number() OVER (PARTITION BY r.lane ORDER BY r.seq) AS nth, @new_token@ AS fence
         FROM r WHERE r.busy
