@@ -757,7 +757,8 @@ static bool fetch_or_rest(hw_reserved *v, hw_slot *slot, hw_store *io)
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
-    if (hw_runner_is_wanted(v->shared->sub->bus, v->shared))
+    /* Not before it has done something itself: others may always have something to do. */
+    if (slot->found && hw_runner_is_wanted(v->shared->sub->bus, v->shared))
         return false;
     if (v->board.n >= PAGES || (v->taking && v->range.parts_n == 0)) {
         wait_ms(v, REST_MS);
