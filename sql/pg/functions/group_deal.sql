@@ -168,9 +168,10 @@ o AS MATERIALIZED (
 -- group_deal(g, per_lane integer) -> boolean
 --
 -- Puts the next events of the log into lots, about per_lane for each lane, and those that have appeared in holes.
--- True: there are new lots.  False: there is nothing to deal, or somebody else deals at this moment.
+-- True: there are new lots.  False: there is nothing to deal.  NULL: somebody else deals at this moment.
 -- Reads: events; see log_look().  Writes: group_lots, group_places, group_holes, skips.
--- Locks: the row of the group, until the transaction ends.  (Not an advisory lock: anybody could hold that.)
+-- Locks: the row of the group, until the transaction ends.  (Not an advisory lock: anybody could hold that.  Here it is
+-- only what group_await_deal() waits for.)
 CREATE OR REPLACE FUNCTION @schema@.group_deal(g @schema@.group_state, per_lane integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -194,9 +195,13 @@ DECLARE
 BEGIN
     SELECT k.reserved, k.process, k.reserved_until INTO held FROM @schema@.groups AS k
     WHERE k.group_id = g.group_id FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND OR (held.reserved <> 0 AND NOT @schema@.group_ranges_expired(g, held.process, held.reserved_until)) THEN
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF held.reserved <> 0 AND NOT @schema@.group_ranges_expired(g, held.process, held.reserved_until) THEN
         RETURN false;
     END IF;
+    PERFORM pg_try_advisory_xact_lock(@groups_text@::regclass::oid::integer, g.group_id);
+    PERFORM @schema@.group_wake_dead_letters(g);
     -- Locked: where the snapshot is older than the last deal (REPEATABLE READ), this fails with 40001.
     SELECT k.* INTO p FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1 FOR UPDATE;
     holes := EXISTS (SELECT FROM @schema@.group_holes AS h WHERE h.group_id = g.group_id);
@@ -259,5 +264,24 @@ BEGIN
         VALUES (g.group_id, p.deal + 1, top, coalesce(low, (p.deal + 1) * g.lanes));
     END IF;
     RETURN dealt > 0;
+END
+$howdah$;
+
+-- group_await_deal(g) -> void
+--
+-- Returns when the one who deals has ended its transaction, or soon.  Members that came again and again meanwhile
+-- would take the processor from it.  Nothing but time depends on this lock: whoever else holds it delays others by
+-- lock_timeout.
+-- Locks: an advisory one, shared, and not kept: the block is undone.
+CREATE OR REPLACE FUNCTION @schema@.group_await_deal(g @schema@.group_state) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '50ms'
+AS $howdah$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(@groups_text@::regclass::oid::integer, g.group_id);
+    RAISE EXCEPTION SQLSTATE 'UH000';
+EXCEPTION WHEN lock_not_available OR SQLSTATE 'UH000' THEN
+    NULL;
 END
 $howdah$;

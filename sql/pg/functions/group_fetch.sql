@@ -272,6 +272,48 @@ BEGIN
 END
 $howdah$;
 
+-- group_go_on(g, acked text, max_count, member, lease_ms) -> group_batch
+--
+-- Acks a batch and leases the next one of the same lot, with one statement.  A token of NULL: it is not leased, and
+-- not acked either, unless the attempt is 0.  It was the last one of its lot, or is stale, or something needs care.
+-- Reads: events.  Writes: group_lots.
+CREATE OR REPLACE FUNCTION @schema@.group_go_on(
+    g @schema@.group_state, acked text, max_count integer, member text, lease_ms bigint) RETURNS @schema@.group_batch
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    t constant record := @schema@.group_token_parts(acked);
+    l @schema@.group_lots;
+    b @schema@.group_batch;
+BEGIN
+    UPDATE @schema@.group_lots AS k
+    SET at = k.last, pos = k.pos + k.taken, taken = least(max_count, k.n - k.pos - k.taken), attempts = 1,
+        token = @new_token@, until = clock_timestamp() + lease_ms * interval '1 millisecond',
+        taken_at = clock_timestamp(), member = group_go_on.member,
+        last = CASE WHEN k.pos + k.taken + max_count >= k.n THEN k.hi
+                    ELSE coalesce((SELECT e.global_sequence FROM @schema@.events AS e
+                                   WHERE e.ctid = k.tids[k.pos + k.taken + max_count]), 0) END
+    WHERE t.kind = 'l' AND k.group_id = g.group_id AND k.lot = t.number AND k.token = t.fence AND k.pos + k.taken < k.n
+      AND k.careful <= k.pos + k.taken AND k.tids IS NOT NULL
+      AND NOT EXISTS (SELECT FROM @schema@.group_retries AS r WHERE r.group_id = g.group_id)
+    RETURNING k.* INTO l;
+    IF l.last = 0 THEN
+        -- No event is where its last one should be: group_take() makes the lot anew.
+        UPDATE @schema@.group_lots AS k SET until = '-infinity', attempts = 0, taken = 0, token = 0
+        WHERE k.group_id = g.group_id AND k.lot = l.lot;
+        b.attempt := 0;
+    ELSIF l.lot IS NOT NULL THEN
+        b.token := 'l' || l.lot || '-' || l.token;
+        b.attempt := 1;
+        b.tids := l.tids[l.pos + 1 : l.pos + l.taken];
+        b.lo := l.at + 1;
+        b.hi := l.last;
+    END IF;
+    RETURN b;
+END
+$howdah$;
+
 -- group_spent(g, l, seq bigint) -> text
 --
 -- The one event of a page has ended the lease of each member that had it, as often as it may be tried: it fails for
@@ -354,8 +396,8 @@ AS $howdah$
 DECLARE
     g        @schema@.group_state := @schema@.group_of(subscriber);
     lease_ms constant bigint := extract(epoch FROM lease) * 1000;
-    -- Lots that are mostly not longer than a batch.
-    per_lane constant integer := least(greatest(max_count * 9 / 10, 225), 1000);
+    -- Lots that are mostly one batch, or several.
+    per_lane constant integer := CASE WHEN max_count < 50 THEN 225 ELSE least(greatest(max_count * 9 / 10, 900), 1000) END;
     b        @schema@.group_batch;
 BEGIN
     IF max_count IS NULL OR max_count < 1 OR max_count > 10000 THEN
@@ -375,7 +417,13 @@ BEGIN
         g := @schema@.group_adopt(g);
     END IF;
     g.process := process;
-    IF acked IS NOT NULL AND NOT @schema@.group_ack(g, acked, NULL) THEN
+    IF acked IS NOT NULL AND g.status = 'active' THEN
+        b := @schema@.group_go_on(g, acked, max_count, member, lease_ms);
+        IF b.token IS NOT NULL THEN
+            RETURN b;
+        END IF;
+    END IF;
+    IF acked IS NOT NULL AND b.attempt IS NULL AND NOT @schema@.group_ack(g, acked, NULL) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH007', MESSAGE = 'the lease of the batch is lost: another member has its events',
             HINT = 'roll back what was done for it, and fetch again';
     END IF;
@@ -384,12 +432,12 @@ BEGIN
     END IF;
     b := @schema@.group_take(g, max_count, member, lease_ms);
     IF b.token IS NULL THEN
-        PERFORM @schema@.group_wake_dead_letters(g);
-        PERFORM @schema@.group_deal(g, per_lane);
+        IF @schema@.group_deal(g, per_lane) IS NULL THEN
+            PERFORM @schema@.group_await_deal(g);
+        END IF;
         b := @schema@.group_take(g, max_count, member, lease_ms);
     ELSIF b.is_last THEN
         -- Who finds nothing to take has to wait for whoever deals: so one deal ahead.
-        PERFORM @schema@.group_wake_dead_letters(g);
         PERFORM @schema@.group_deal(g, per_lane);
     END IF;
     RETURN b;

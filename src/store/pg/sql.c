@@ -357,6 +357,7 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@dead_letter_text@", "dead_letters_id_seq"},
                  {"@job_text@", "jobs_id_seq"},
                  {"@jobs_text@", "jobs"},
+                 {"@groups_text@", "groups"},
                  {"@job_data_text@", "job_data"},
                  {"@events_text@", "events"},
                  {"@lease_text@", "leases_token_seq"},
