@@ -31,7 +31,8 @@ static void set_taken(hw_lot *lot, int64_t n)
     lot->last = lot->pos + n < lot->n ? lot->events[lot->pos + n - 1] : lot->upto;
 }
 
-void hw_lot_lease(hw_lot *lot, int64_t max, int64_t token, int64_t until_us)
+void hw_lot_lease(hw_lot *lot, const hw_group_rules *rules, int64_t max, int64_t token,
+                  int64_t until_us)
 {
     int64_t left = lot->n - lot->pos;
 
@@ -39,7 +40,7 @@ void hw_lot_lease(hw_lot *lot, int64_t max, int64_t token, int64_t until_us)
     assert(max > 0 && left > 0 && token != 0);
     if (lot->taken > 0 && lot->careful < lot->pos + lot->taken)
         lot->careful = lot->pos + lot->taken; /* its lease has run out */
-    lot->attempts++;
+    lot->attempts = (lot->taken > 1 && rules->max_retries == 0 ? 0 : lot->attempts) + 1;
     lot->token = token;
     lot->until_us = until_us;
     set_taken(lot, lot->careful > lot->pos ? 1 : left < max ? left : max);
@@ -58,7 +59,7 @@ void hw_lot_shorten(hw_lot *lot, int64_t n)
 }
 
 /* A batch is over when nothing of it is left, also where those that have failed were its last. */
-void hw_lot_ack(hw_lot *lot, int64_t upto)
+void hw_lot_ack(hw_lot *lot, const hw_group_rules *rules, int64_t upto)
 {
     check(lot);
     while (lot->taken > 0 && (lot->events[lot->pos] <= upto || upto >= lot->last)) {
@@ -70,7 +71,7 @@ void hw_lot_ack(hw_lot *lot, int64_t upto)
     lot->at = lot->last;
     lot->token = 0;
     lot->until_us = 0;
-    lot->attempts = lot->pos < lot->careful ? 1 : 0;
+    lot->attempts = lot->pos < lot->careful && rules->max_retries > 0 ? 1 : 0;
 }
 
 void hw_lot_take_out(hw_lot *lot, int64_t i)

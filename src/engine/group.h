@@ -10,7 +10,8 @@
  *   I2  A batch that is out is known by its token.  Whoever does not name it changes nothing.
  *   I3  The attempt is counted by the lease, before anything is handled.  What was out when a lease
  *       ran out is given out one by one from then on, up to "careful".
- *   I4  An event has max_retries tries after the first one.
+ *   I4  An event has max_retries tries after the first one.  With none, the try that a lost batch
+ *       of several has counted does not count: most of them were not begun.
  */
 #ifndef HW_ENGINE_GROUP_H
 #define HW_ENGINE_GROUP_H
@@ -49,14 +50,15 @@ typedef struct hw_lot {
 /* The lane of a stream; lanes is a power of two. */
 int64_t hw_group_lane(hw_str stream, int64_t lanes);
 
-/* Takes the next batch of at most max events (I3). */
-void hw_lot_lease(hw_lot *lot, int64_t max, int64_t token, int64_t until_us);
+/* Takes the next batch of at most max events (I3, I4). */
+void hw_lot_lease(hw_lot *lot, const hw_group_rules *rules, int64_t max, int64_t token,
+                  int64_t until_us);
 /* The one event of the batch has ended the lease of all who had it, as often as it may be tried. */
 bool hw_lot_is_spent(const hw_lot *lot, const hw_group_rules *rules);
 /* The batch is shorter than was taken: only its first n events. */
 void hw_lot_shorten(hw_lot *lot, int64_t n);
 /* The events of the batch up to this number are handled. */
-void hw_lot_ack(hw_lot *lot, int64_t upto);
+void hw_lot_ack(hw_lot *lot, const hw_group_rules *rules, int64_t upto);
 /* Takes the i-th event of the batch out of it: it is somebody else's matter from now on. */
 void hw_lot_take_out(hw_lot *lot, int64_t i);
 /* Nothing of it is left: it can go. */

@@ -111,6 +111,7 @@ cf_group cf_times_subs_tests(void);
 cf_group cf_upcast_tests(void);
 cf_group cf_use_tests(void);
 cf_group cf_groups_tests(void);
+cf_group cf_group_admin_tests(void);
 cf_group cf_shared_tests(void);
 cf_group cf_reserved_tests(void);
 

@@ -12,6 +12,7 @@
 #define STREAMS 6
 #define EVENTS_MAX 4000
 #define HANDS 5
+#define BATCH 5
 #define MAX_RETRIES 2
 #define LONG_MS 3600000
 
@@ -60,7 +61,7 @@ static howdah_member *join(model *m, int64_t lease_ms)
     howdah_member *member = NULL;
 
     o.subscriber_id = NAME;
-    o.max_events = 5;
+    o.max_events = BATCH;
     o.lanes = 2;
     o.lease_ms = lease_ms;
     o.max_retries = MAX_RETRIES;
@@ -189,7 +190,7 @@ static void trace(const model *m, const char *what, const howdah_batch *batch, i
 
 static void append(model *m)
 {
-    int n = 1 + (int)roll(m, 4);
+    int n = 1 + (int)roll(m, roll(m, 8) == 0 ? 40 : 4); /* now and then several batches */
 
     for (int i = 0; i < n && m->n < EVENTS_MAX; i++) {
         char stream[8];
@@ -231,27 +232,28 @@ static void learn_of_dead_letters(model *m)
     must(howdah_dead_letters_walk(m->bus, &o, on_dead_letter, m, &error), &error);
 }
 
-static void fetch(model *m, bool short_lived)
+static void take_in_hand(model *m, hand *h, howdah_batch *batch, bool short_lived)
 {
-    hand *h = free_hand(m);
-    howdah_batch *batch = NULL;
-    int s;
-
-    if (!h)
-        return;
-    s = howdah_member_fetch(short_lived ? m->short_lived : m->member, 0, &batch, &error);
-    must(s, &error);
-    if (s == HOWDAH_END) {
-        learn_of_dead_letters(m);
-        return;
-    }
     learn_of_dead_letters(m);
+    if (!batch)
+        return;
     trace(m, short_lived ? "fetch for a moment" : "fetch", batch, howdah_batch_attempt(batch));
     check_batch(m, batch);
     *h = (hand){.batch = batch, .expired = short_lived};
     m->fetched++;
     if (short_lived)
         (void)usleep(3000);
+}
+
+static void fetch(model *m, bool short_lived)
+{
+    hand *h = free_hand(m);
+    howdah_batch *batch = NULL;
+
+    if (!h)
+        return;
+    must(howdah_member_fetch(short_lived ? m->short_lived : m->member, 0, &batch, &error), &error);
+    take_in_hand(m, h, batch, short_lived);
 }
 
 static hand *any_hand(model *m)
@@ -280,6 +282,11 @@ static bool check_lost(model *m, hand *h, int s)
     return true;
 }
 
+static bool is_to_ack(const model *m, const hand *h, int64_t number)
+{
+    return number > h->done && !has_left(m, h, number) && m->events[number].fate == WAITS;
+}
+
 static void ack(model *m, hand *h, bool all)
 {
     size_t n = howdah_batch_size(h->batch);
@@ -290,18 +297,36 @@ static void ack(model *m, hand *h, bool all)
     trace(m, s == HOWDAH_LOST ? "lost ack" : "ack", h->batch, upto);
     if (check_lost(m, h, s))
         return;
-    for (size_t i = 0; i < n && number_at(h->batch, i) <= upto; i++) {
-        event *e = &m->events[number_at(h->batch, i)];
-
-        if (number_at(h->batch, i) > h->done && !has_left(m, h, number_at(h->batch, i)) &&
-            e->fate == WAITS)
-            e->fate = HANDLED;
-    }
+    for (size_t i = 0; i < n && number_at(h->batch, i) <= upto; i++)
+        if (is_to_ack(m, h, number_at(h->batch, i)))
+            m->events[number_at(h->batch, i)].fate = HANDLED;
     h->done = upto > h->done ? upto : h->done;
     for (size_t i = 0; i < n; i++)
         if (number_at(h->batch, i) > h->done && !has_left(m, h, number_at(h->batch, i)))
             return;
     drop(h); /* nothing of it is left */
+}
+
+/* Acks all of it and takes the next one, in one call, which frees it. */
+static void exchange(model *m, hand *h, bool short_lived)
+{
+    event *acked[BATCH];
+    size_t n = 0;
+    howdah_batch *next = NULL;
+    int s;
+
+    for (size_t i = 0; i < howdah_batch_size(h->batch); i++)
+        if (is_to_ack(m, h, number_at(h->batch, i)))
+            acked[n++] = &m->events[number_at(h->batch, i)];
+    trace(m, "exchange", h->batch, (int64_t)n);
+    s = howdah_member_exchange(short_lived ? m->short_lived : m->member, h->batch, 0, &next,
+                               &error);
+    if (check_lost(m, h, s))
+        return;
+    while (n > 0)
+        acked[--n]->fate = HANDLED;
+    *h = (hand){.batch = NULL};
+    take_in_hand(m, h, next, short_lived);
 }
 
 static void nack(model *m, hand *h)
@@ -394,6 +419,8 @@ static void step(model *m)
         after_reset(m);
     } else if (!h)
         return;
+    else if (what < 67)
+        exchange(m, h, what == 66);
     else if (what < 75)
         ack(m, h, true);
     else if (what < 82)

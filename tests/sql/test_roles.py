@@ -189,6 +189,7 @@ OWNER = {
     "group_fail": "SELECT {}.group_fail(NULL, 1, 's', 1, 1, 'w', 1, NULL)",
     "group_wake_dead_letters": "SELECT {}.group_wake_dead_letters(NULL)",
     "group_take_retry": "SELECT {}.group_take_retry(NULL, 1, 'm', 1)",
+    "group_go_on": "SELECT {}.group_go_on(NULL, 'l1-1', 1, 'm', 1)", "group_await_deal": "SELECT {}.group_await_deal(NULL)",
     "group_lot_tids": "SELECT {}.group_lot_tids(NULL, NULL)",
     "group_without_stuck": "SELECT {}.group_without_stuck(NULL, NULL, '{}')",
     "group_take": "SELECT {}.group_take(NULL, 1, 'm', 1)", "group_idle": "SELECT {}.group_idle('g')",

@@ -18,7 +18,7 @@ BEGIN
     END IF;
     UPDATE @schema@.group_lots AS k
     SET at = k.last, pos = k.pos + k.taken, taken = 0, until = '-infinity', token = 0,
-        attempts = CASE WHEN k.pos + k.taken < k.careful AND NOT k.untried THEN 1 ELSE 0 END
+        attempts = CASE WHEN k.pos + k.taken < k.careful AND NOT k.untried AND g.max_retries > 0 THEN 1 ELSE 0 END
     WHERE k.group_id = g.group_id AND k.lot = of_lot AND k.token = fence AND (upto IS NULL OR upto >= k.last);
     IF FOUND OR upto IS NULL THEN
         RETURN FOUND;

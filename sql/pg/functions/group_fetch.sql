@@ -208,7 +208,8 @@ BEGIN
             ORDER BY f.lot LIMIT 1 FOR UPDATE SKIP LOCKED
         )
         UPDATE @schema@.group_lots AS k
-        SET until = clock_timestamp() + lease_ms * interval '1 millisecond', attempts = k.attempts + 1,
+        SET until = clock_timestamp() + lease_ms * interval '1 millisecond',
+            attempts = 1 + CASE WHEN k.taken > 1 AND g.max_retries = 0 THEN 0 ELSE k.attempts END,
             token = @new_token@, member = group_take.member, taken_at = clock_timestamp(),
             careful = CASE WHEN k.taken > 0 THEN greatest(k.careful, k.pos + k.taken) ELSE k.careful END,
             taken = c.take,
@@ -396,8 +397,9 @@ AS $howdah$
 DECLARE
     g        @schema@.group_state := @schema@.group_of(subscriber);
     lease_ms constant bigint := extract(epoch FROM lease) * 1000;
-    -- Lots that are mostly one batch, or several.
-    per_lane constant integer := CASE WHEN max_count < 50 THEN 225 ELSE least(greatest(max_count * 9 / 10, 900), 1000) END;
+    -- Lots that are mostly one batch; or several, one after the other, for whoever has the first one: see group_go_on().
+    per_lane constant integer := least(greatest(max_count * 9 / 10, CASE WHEN g.by_stream AND max_count >= 50 THEN 900 ELSE 225 END),
+                                       1000);
     b        @schema@.group_batch;
 BEGIN
     IF max_count IS NULL OR max_count < 1 OR max_count > 10000 THEN

@@ -39,7 +39,7 @@ static int find_retry(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_re
 
 int hw_sqlite_lot_ack(hw_sqlite_group *g, hw_lot *lot, int64_t upto, howdah_error *reterr)
 {
-    hw_lot_ack(lot, upto);
+    hw_lot_ack(lot, &g->rules, upto);
     if (hw_lot_is_over(lot))
         return hw_sqlite_delete_lot(g, lot->number, reterr);
     return hw_sqlite_store_lot(g, lot, HW_STR_NULL, false, reterr);

@@ -290,7 +290,7 @@ static int take_of_lot(taking *t, hw_lot *lot, howdah_error *reterr)
                                    : hw_sqlite_delete_lot(t->g, lot->number, reterr);
         return s < 0 ? s : HOWDAH_END;
     }
-    hw_lot_lease(lot, t->take->max_events, hw_sqlite_new_fence(),
+    hw_lot_lease(lot, &t->g->rules, t->take->max_events, hw_sqlite_new_fence(),
                  hw_sqlite_later_us(t->g->now_us, t->take->lease_ms));
     if (hw_lot_is_spent(lot, &t->g->rules)) {
         s = spend_lot(t->g, lot, reterr);
