@@ -257,6 +257,16 @@ int hw_rule_bytes(size_t len, size_t bytes_max, howdah_error *reterr)
     return check_payload_size(len, bytes_max, reterr);
 }
 
+int hw_rule_numbers(const hw_number_rule *rules, size_t n, howdah_error *reterr)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rules[i].value < rules[i].min || rules[i].value > rules[i].max)
+            return hw_fail_field(reterr, HOWDAH_INVALID, rules[i].field,
+                                 "must be %lld to %lld, not %lld", (long long)rules[i].min,
+                                 (long long)rules[i].max, (long long)rules[i].value);
+    return HOWDAH_OK;
+}
+
 /* No content type means JSON (event.h I3); with one the bytes are not looked at. */
 int hw_rule_payload(hw_str data, hw_str content_type, size_t bytes_max, howdah_error *reterr)
 {

@@ -52,16 +52,9 @@ void hw_groups_close(howdah_bus *bus)
 
 /* ------------------------------------------------------------------- options */
 
-typedef struct number_rule {
-    const char *field;
-    int64_t value;
-    int64_t min;
-    int64_t max;
-} number_rule;
-
 static int check_numbers(const howdah_member_options *o, howdah_error *reterr)
 {
-    const number_rule rules[] = {
+    const hw_number_rule rules[] = {
         {"max_events", o->max_events, 1, HOWDAH_BATCH_MAX},
         {"lease", o->lease_ms, 1, DAY_MS},
         {"start", o->start, HOWDAH_FROM_END, INT64_C(999999999999999999)},
@@ -75,16 +68,12 @@ static int check_numbers(const howdah_member_options *o, howdah_error *reterr)
         {"gap_timeout", o->gap_timeout_ms, 1, DAY_MS},
         {"lanes", o->lanes, 1, LANES_MAX},
     };
+    int s = hw_rule_numbers(rules, sizeof rules / sizeof *rules, reterr);
 
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (rules[i].value < rules[i].min || rules[i].value > rules[i].max)
-            return hw_fail_field(reterr, HOWDAH_INVALID, rules[i].field,
-                                 "must be %lld to %lld, not %lld", (long long)rules[i].min,
-                                 (long long)rules[i].max, (long long)rules[i].value);
-    if ((o->lanes & (o->lanes - 1)) != 0)
+    if (s >= 0 && (o->lanes & (o->lanes - 1)) != 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "lanes", "must be a power of two, not %lld",
                              (long long)o->lanes);
-    return HOWDAH_OK;
+    return s;
 }
 
 static int check(const howdah_member_options *o, howdah_error *reterr)

@@ -13,22 +13,12 @@
 
 /* ---------------------------------------------------------------- options */
 
-/*
- * One row for each number of the options: one loop checks them all, and all errors read the same.
- */
-typedef struct number_rule {
-    const char *field;
-    int64_t value;
-    int64_t min;
-    int64_t max;
-} number_rule;
-
 /* Limits that no setting of sense reaches: they keep arithmetic on these numbers from
    overflowing, and typing errors from becoming waits of years. */
 static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr)
 {
     const int64_t day_ms = INT64_C(24) * 3600 * 1000;
-    const number_rule rules[] = {
+    const hw_number_rule rules[] = {
         {"start", o->start, HOWDAH_FROM_END, INT64_MAX - 1},
         {"instance", (int64_t)o->instance, 0, HOWDAH_INSTANCE_SHARED},
         {"checkpoint", (int64_t)o->checkpoint, 0, HOWDAH_CHECKPOINT_TRANSACTIONAL},
@@ -49,13 +39,7 @@ static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr
         {"concurrency", o->concurrency, 1, 1024},
     };
 
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (rules[i].value < rules[i].min || rules[i].value > rules[i].max)
-            return hw_fail_field(reterr, HOWDAH_INVALID, rules[i].field,
-                                 "must be %lld to %lld, not %lld", (long long)rules[i].min,
-                                 (long long)rules[i].max, (long long)rules[i].value);
-    }
-    return HOWDAH_OK;
+    return hw_rule_numbers(rules, sizeof rules / sizeof *rules, reterr);
 }
 
 /* Options come from outside, so everything about them is checked before the store is asked. */

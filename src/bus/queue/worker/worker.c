@@ -26,19 +26,9 @@
 
 /* ------------------------------------------------------------------ making one */
 
-/*
- * One row for each number of the options: one loop checks them all, and all errors read the same.
- */
-typedef struct number_rule {
-    const char *field;
-    int64_t value;
-    int64_t min;
-    int64_t max;
-} number_rule;
-
 static int check_numbers(const howdah_worker_options *o, howdah_error *reterr)
 {
-    const number_rule rules[] = {
+    const hw_number_rule rules[] = {
         {"threads", o->threads, 0, THREADS_MAX},
         {"batch", o->batch, 1, HOWDAH_JOBS_MAX},
         {"lease", o->lease_ms, 0, HW_DELAY_MAX_MS},
@@ -48,13 +38,7 @@ static int check_numbers(const howdah_worker_options *o, howdah_error *reterr)
         {"max_jobs", o->max_jobs, 0, INT64_MAX},
     };
 
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (rules[i].value < rules[i].min || rules[i].value > rules[i].max)
-            return hw_fail_field(reterr, HOWDAH_INVALID, rules[i].field,
-                                 "must be %lld to %lld, not %lld", (long long)rules[i].min,
-                                 (long long)rules[i].max, (long long)rules[i].value);
-    }
-    return HOWDAH_OK;
+    return hw_rule_numbers(rules, sizeof rules / sizeof *rules, reterr);
 }
 
 /* Options come from outside, so everything about them is checked before anything is made. */
