@@ -594,6 +594,38 @@ def members_in_other_isolation_levels_are_told_to_try_again():
             old.sql("ROLLBACK")
 
 
+def who_finds_nothing_waits_a_moment_for_whoever_deals():
+    name = fresh()
+    append(name, "ab", 3)
+    subscribe(name)
+    with sessions(bus.url, 3) as (dealer, member, observer):
+        dealer.sql("BEGIN")
+        assert fetch(name, 1, session=dealer)
+
+        def has_waited():
+            member.start("SELECT count(*) FROM {}.fetch('%s')" % name)
+            waits = any(observer.one("SELECT '%s' = ANY (pg_blocking_pids(%s))" % (dealer.pid, member.pid)) == "t" for _ in range(30))
+            assert member.end() == [("0",)]
+            return waits
+        until(has_waited, "a member waits for the dealer, and goes on without it")
+        dealer.sql("ROLLBACK")
+        assert in_order(drain(name, session=member)) == 6
+
+
+def a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them():
+    name = fresh()
+    append(name, "abcdefgh", 3)
+    subscribe(name)
+    with sessions(bus.url, 2) as (stranger, dealer):
+        stranger.sql("SELECT pg_advisory_lock('{}.groups'::regclass::oid::integer, group_id) FROM {}.groups WHERE subscriber_id = '%s'" % name)
+        dealer.sql("BEGIN")
+        first = fetch(name, 1, session=dealer)
+        assert fetch(name) == [], "the dealer has not committed"
+        dealer.sql("COMMIT")
+        assert ack(name, first[0].token)
+        assert in_order([(e.stream, e.version) for e in first] + drain(name)) == 24
+
+
 def a_member_that_sleeps_is_woken_by_an_append():
     for pattern, channel in (("%s.made", "howdah_events_%s_made"), ("%s.*", "howdah_events")):
         name = fresh()
@@ -906,7 +938,8 @@ if __name__ == "__main__":
         a_group_is_reset_to_a_moment_and_nothing_of_it_is_left_out,
         a_subscription_of_one_process_becomes_shared_where_it_is,
         a_group_becomes_a_subscription_of_one_process_where_it_is,
-        members_in_other_isolation_levels_are_told_to_try_again, a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,
+        members_in_other_isolation_levels_are_told_to_try_again, who_finds_nothing_waits_a_moment_for_whoever_deals,
+        a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them, a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,
         bad_input_is_refused_with_field_rule_and_length,
         an_event_of_another_batch_cannot_be_failed,
         who_has_reserved_a_group_takes_ranges_and_everything_comes_once,
