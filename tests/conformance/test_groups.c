@@ -400,7 +400,7 @@ static void what_waited_does_not_come_again_from_the_lot_that_it_was_in(void **s
     member = join_with(c->bus, o);
     (void)cf_append(c->bus, "a", "t", "{}");
     batch = fetch(member);
-    cf_ok(howdah_batch_nack(batch, 1, "no", 50, &cf_error));
+    cf_ok(howdah_batch_nack(batch, 1, "no", 300, &cf_error));
     ack(batch);
     (void)cf_append(c->bus, "b", "t", "{}");
     (void)cf_append(c->bus, "a", "t", "{}");

@@ -41,6 +41,9 @@
 #define HW_PG_COPY_COLUMN(arg, NAME, column, copy, oid) copy ", "
 #define HW_PG_COLUMN_OID(arg, NAME, column, copy, oid) oid,
 
+/* Of most events nothing is sent for it: NULL is read as false. */
+#define HW_PG_PURGED "CASE WHEN purge IS NOT NULL THEN true END AS purged"
+
 /* The types of all of them as parameters; the last is "purged". */
 #define HW_PG_EVENT_OIDS HW_PG_EVENT_COLUMNS(HW_PG_COLUMN_OID, HW_PG_COLUMN_OID, ) HW_OID_BOOL
 /*
@@ -50,15 +53,16 @@
  * first: each further question is 1 % of a read.
  */
 #define HW_PG_FITS_HEADERS(cap) "(headers IS NULL OR pg_column_size(headers) <= " cap ")"
+#define HW_PG_IS_SMALL "headers IS NULL AND pg_column_size(data) <= 512"
 #define HW_PG_FITS_DATA(cap)                                                                             \
-    "(pg_column_size(data) <= 512 AND headers IS NULL"                                             \
-    " OR pg_column_size(data) <= " cap " AND octet_length(data::text) <= " cap                     \
-    " AND " HW_PG_FITS_HEADERS(cap) ")"
+    "pg_column_size(data) <= " cap " AND octet_length(data::text) <= " cap                         \
+    " AND " HW_PG_FITS_HEADERS(cap)
 #define HW_PG_FITS_BYTES(cap)                                                                            \
     "bytes IS NOT NULL AND octet_length(bytes) <= " cap " AND " HW_PG_FITS_HEADERS(cap)
 
 /* The name of a payload's column is that of its rule; "AS" because a function gives them, too. */
-#define HW_PG_CAPPED_DATA(cap) "CASE WHEN " HW_PG_FITS_DATA(cap) " THEN data END AS data, "
+#define HW_PG_CAPPED_DATA(cap)                                                                           \
+    "CASE WHEN " HW_PG_IS_SMALL " THEN data WHEN " HW_PG_FITS_DATA(cap) " THEN data END AS data, "
 #define HW_PG_CAPPED_BYTES(cap) "CASE WHEN " HW_PG_FITS_BYTES(cap) " THEN bytes END AS bytes, "
 #define HW_PG_CAPPED_HEADERS(cap)                                                                        \
     "CASE WHEN headers IS NOT NULL AND pg_column_size(headers) <= " cap " THEN headers END"        \

@@ -28,6 +28,7 @@ typedef struct memory {
     PGresult *rows;
     hw_cursor *alone; /* I2: of a large event */
     howdah_event *events;
+    size_t n; /* of them */
 } memory;
 
 static void memory_free(memory *m)
@@ -80,31 +81,40 @@ static void sort(howdah_event *events, size_t n)
         }
 }
 
-/*
- * The rows become events, in order, up to the first one that is too large.  An event without any
- * payload (from somebody's own INSERT) looks like one.
- */
-static int decode(memory *m, hw_group_batch *batch, howdah_error *reterr)
+/* The rows become events, in order.  Where one was purged and moved, another may have its place:
+   what is not from lo to hi is none of the batch. */
+static int decode(memory *m, int64_t lo, int64_t hi, howdah_error *reterr)
 {
     int n = PQntuples(m->rows);
 
     m->events = hw_alloc(((size_t)n + 1) * sizeof *m->events);
     if (!m->events)
         return hw_fail_no_memory(reterr);
-    for (int i = 0; i < n; i++)
-        hw_pg_decode_event(m->rows, i, 0, &m->events[i]);
-    sort(m->events, (size_t)n);
-    for (batch->n = 0; (int)batch->n < n && !m->events[batch->n].broken; batch->n++)
-        continue;
-    batch->events = m->events;
+    m->n = 0;
+    for (int i = 0; i < n; i++) {
+        howdah_event *event = &m->events[m->n];
+
+        hw_pg_decode_event(m->rows, i, 0, event);
+        if (event->global_sequence >= lo && event->global_sequence <= hi)
+            m->n++;
+    }
+    sort(m->events, m->n);
     return HOWDAH_OK;
+}
+
+/* Those up to the first one that is too large.  An event without any payload (from somebody's own
+   INSERT) looks like one. */
+static void hand_out(const memory *m, hw_group_batch *batch)
+{
+    batch->events = m->events;
+    for (batch->n = 0; batch->n < m->n && !m->events[batch->n].broken; batch->n++)
+        continue;
 }
 
 int hw_pg_batch_of(PGresult *rows, hw_group_batch *ret_batch, howdah_error *reterr)
 {
     hw_group_batch batch = {.memory = hw_calloc(1, sizeof(memory)), .done = batch_done};
     memory *m = batch.memory;
-    int n = PQntuples(rows);
     int s;
 
     if (!m) {
@@ -112,8 +122,10 @@ int hw_pg_batch_of(PGresult *rows, hw_group_batch *ret_batch, howdah_error *rete
         return hw_fail_no_memory(reterr);
     }
     m->rows = rows;
-    s = decode(m, &batch, reterr);
-    if (s >= 0 && (int)batch.n < n)
+    s = decode(m, 0, INT64_MAX, reterr);
+    if (s >= 0)
+        hand_out(m, &batch);
+    if (s >= 0 && batch.n < m->n)
         s = HOWDAH_END;
     if (s == HOWDAH_OK)
         *ret_batch = batch;
@@ -154,14 +166,14 @@ static int shorten(hw_pg *pg, const hw_group_take *take, const hw_group_batch *b
 static int fill(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
                 howdah_error *reterr)
 {
-    int n = PQntuples(m->rows);
-    int s = decode(m, batch, reterr);
+    int s = HOWDAH_OK;
 
-    if (s < 0 || n == 0)
-        return s < 0 ? s : HOWDAH_END;
+    if (m->n == 0)
+        return HOWDAH_END;
+    hand_out(m, batch);
     if (batch->n == 0)
         s = read_alone(pg, m, batch, reterr);
-    if (s == HOWDAH_OK && (int)batch->n < n)
+    if (s == HOWDAH_OK && batch->n < m->n)
         s = shorten(pg, take, batch, reterr);
     return s;
 }
@@ -193,12 +205,13 @@ static int read_rows(hw_pg *pg, const PGresult *leased, int64_t max, memory *m,
                      howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_GROUP_READ};
+    int s;
 
     hw_pg_param_bin(&call, PQgetvalue(leased, 0, 2), (size_t)PQgetlength(leased, 0, 2));
-    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 3));
-    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 4));
     hw_pg_param_int4(&call, hw_pg_batch_cap(max));
-    return hw_pg_exec(pg, &call, &m->rows, reterr);
+    s = hw_pg_exec(pg, &call, &m->rows, reterr);
+    return s < 0 ? s
+                 : decode(m, hw_pg_get_int8(leased, 0, 3), hw_pg_get_int8(leased, 0, 4), reterr);
 }
 
 /* How many places the lease names, by the array's header. */
@@ -244,7 +257,7 @@ static int lease_and_read(hw_pg *pg, const hw_group_take *take, memory *m, hw_gr
         s = take_token(hw_pg_get_str(leased, 0, 0), hw_pg_get_int4(leased, 0, 1), batch, reterr);
     if (s == HOWDAH_OK)
         s = read_rows(pg, leased, take->max_events, m, reterr);
-    if (s == HOWDAH_OK && PQntuples(m->rows) < places_n(leased))
+    if (s == HOWDAH_OK && (int64_t)m->n < places_n(leased))
         s = ask_moved(pg, take, leased, ret_moved, reterr);
     PQclear(leased);
     return s;

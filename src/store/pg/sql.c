@@ -15,8 +15,7 @@
 #include "store/pg/pg.h"
 
 /* clang-format off */
-#define PURGED "purge IS NOT NULL AS purged"
-#define COLUMNS HW_PG_EVENT_COLUMNS(HW_PG_COLUMN, HW_PG_COLUMN, ) PURGED
+#define COLUMNS HW_PG_EVENT_COLUMNS(HW_PG_COLUMN, HW_PG_COLUMN, ) HW_PG_PURGED
 #define CAPPED_COLUMNS(cap) HW_PG_CAPPED_COLUMNS(cap)
 /* What a function gives. */
 #define READ_FUNCTION(call, cap) "SELECT " CAPPED_COLUMNS(cap) "purged FROM @schema@." call
@@ -45,8 +44,8 @@
 #define LAST_VERSION LAST_OF("$2")
 
 #define READ_ROWS(where, order)                                                                    \
-    "SELECT " CAPPED_COLUMNS("$8") PURGED " FROM @schema@.events WHERE " where " ORDER BY " order  \
-                                          " LIMIT $4"
+    "SELECT " CAPPED_COLUMNS("$8") HW_PG_PURGED " FROM @schema@.events WHERE " where               \
+                                                " ORDER BY " order " LIMIT $4"
 #define READ_PATH(path, order)                                                                     \
     READ_ROWS(path " AND ($5::text IS NULL OR type = $5) AND ($6::text IS NULL OR type ~ $6)"      \
                    " AND ($7::text IS NULL OR correlation_id = $7)",                               \
@@ -233,8 +232,9 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     /* One lookup for each id: "id = ANY ($1) ORDER BY global_sequence" would walk the whole log,
        which has that order, rather than sort what it finds. */
     [HW_PG_READ_IDS] = {"SELECT e.* FROM unnest($1) AS u(one), LATERAL (SELECT " CAPPED_COLUMNS(
-                            "$2") PURGED " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
-                                         " ORDER BY e.global_sequence",
+                            "$2") HW_PG_PURGED
+                        " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
+                        " ORDER BY e.global_sequence",
                         TYPES(ids_types)},
     [HW_PG_READ_RANGES] = {READ_RANGES("global_sequence BETWEEN r.first AND r.last"
                                        " AND $4::text IS NULL",
@@ -264,7 +264,7 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
                               TYPES(fn_range_types)},
     /* In the order given, which unnest() keeps. */
     [HW_PG_READ_SEQUENCES] = {"SELECT e.* FROM unnest($1) WITH ORDINALITY AS k(sequence, n),"
-                              " LATERAL (SELECT " CAPPED_COLUMNS("$2") PURGED
+                              " LATERAL (SELECT " CAPPED_COLUMNS("$2") HW_PG_PURGED
                               " FROM @schema@.events"
                               "  WHERE global_sequence = k.sequence LIMIT 1) AS e ORDER BY k.n",
                               TYPES(sequences_types)},

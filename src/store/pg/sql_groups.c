@@ -19,7 +19,7 @@ static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID
 static const Oid fetch_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT,
                                   HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
 /* $1 places $2, $3 first and last number $4 cap */
-static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
+static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT4};
 /* $1 subscriber $2 token $3 up to, or milliseconds $4 without waiting for the disk */
 static const Oid ack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_BOOL};
 static const Oid moved_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TID_ARRAY};
@@ -44,8 +44,8 @@ static const Oid end_types[] = {HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT
 
 /* The events of a range. */
 #define RANGE_ROWS                                                                                 \
-    "SELECT " HW_PG_CAPPED_COLUMNS("$3") "purge IS NOT NULL FROM @schema@.events"                  \
-                                         " WHERE global_sequence BETWEEN $1 AND $2"
+    "SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED " FROM @schema@.events"                      \
+                                                      " WHERE global_sequence BETWEEN $1 AND $2"
 
 /* I2: true, once per statement. */
 #define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
@@ -67,10 +67,8 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                            TYPES(fetch_types)},
     /* + 0: by their places, not by the index of numbers.  They come in the order of their places,
        which is nearly that of their numbers: sorted here, each row would be copied once more. */
-    [HW_PG_GROUP_READ] = {"SELECT " HW_PG_CAPPED_COLUMNS(
-                              "$4") "purge IS NOT NULL"
-                                    " FROM @schema@.events WHERE ctid = ANY ($1)"
-                                    " AND global_sequence + 0 BETWEEN $2 AND $3",
+    [HW_PG_GROUP_READ] = {"SELECT " HW_PG_CAPPED_COLUMNS("$2") HW_PG_PURGED
+                          " FROM @schema@.events WHERE ctid = ANY ($1)",
                           TYPES(read_types)},
     [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
                            " ROW($2, 1, $3, 0, 0, false)::@schema@.group_batch)",
