@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define US_PER_S INT64_C(1000000)
@@ -39,6 +40,25 @@ int64_t hw_clock_wall_us(void)
 int64_t hw_clock_mono_us(void)
 {
     return read_clock_us(CLOCK_BOOTTIME);
+}
+
+/* That the processor was given to others for a while is no wait: an involuntary switch. */
+hw_clock_work hw_clock_work_begin(void)
+{
+    struct rusage used = {.ru_nvcsw = 0};
+
+    (void)getrusage(RUSAGE_THREAD, &used);
+    return (hw_clock_work){.wall_us = hw_clock_mono_us(),
+                           .processor_us = read_clock_us(CLOCK_THREAD_CPUTIME_ID),
+                           .waits = used.ru_nvcsw};
+}
+
+int64_t hw_clock_work_us(const hw_clock_work *begun)
+{
+    hw_clock_work now = hw_clock_work_begin();
+
+    return now.waits == begun->waits ? now.processor_us - begun->processor_us
+                                     : now.wall_us - begun->wall_us;
 }
 
 int64_t hw_clock_mono_ms(void)

@@ -13,6 +13,17 @@ int64_t hw_clock_mono_ms(void);
 /* The same in microseconds, for measuring. */
 int64_t hw_clock_mono_us(void);
 
+/* How long a piece of work of this thread takes, also on a machine that has much else to do: by the
+   processor's time while the thread does not wait for anything, by the clock if it does. */
+typedef struct hw_clock_work {
+    int64_t wall_us;
+    int64_t processor_us;
+    int64_t waits;
+} hw_clock_work;
+
+hw_clock_work hw_clock_work_begin(void);
+int64_t hw_clock_work_us(const hw_clock_work *begun);
+
 /* When that many are over, by the clock above; for ever: negative, or more than there are. */
 int64_t hw_clock_end_ms(int64_t for_ms);
 

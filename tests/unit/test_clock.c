@@ -201,6 +201,29 @@ static void the_clocks_go_forward_and_agree_on_their_unit(void **state)
     }
 }
 
+static void work_that_waits_takes_as_long_as_the_clock_says(void **state)
+{
+    hw_clock_work begun = hw_clock_work_begin();
+
+    (void)state;
+    hw_clock_sleep_ms(20);
+    assert_true(hw_clock_work_us(&begun) >= 20000);
+}
+
+static void work_that_does_not_wait_takes_no_longer_than_its_processor_time(void **state)
+{
+    hw_clock_work begun = hw_clock_work_begin();
+    hw_clock_work now;
+
+    (void)state;
+    do
+        now = hw_clock_work_begin();
+    while (now.processor_us - begun.processor_us < 5000);
+    if (now.waits == begun.waits) /* else a page was fetched from a disk */
+        assert_in_range(hw_clock_work_us(&begun), 5000, 1000000);
+    assert_true(now.wall_us - begun.wall_us >= 4999);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +234,8 @@ int main(void)
         cmocka_unit_test(every_day_from_year_1_to_9999_agrees_with_gmtime),
         cmocka_unit_test(durations_need_a_unit),
         cmocka_unit_test(the_clocks_go_forward_and_agree_on_their_unit),
+        cmocka_unit_test(work_that_waits_takes_as_long_as_the_clock_says),
+        cmocka_unit_test(work_that_does_not_wait_takes_no_longer_than_its_processor_time),
     };
 
     return cmocka_run_group_tests_name("clock", tests, NULL, NULL);

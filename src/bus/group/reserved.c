@@ -224,7 +224,7 @@ void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event
     if (full && event_us < QUICK_US)
         v->full++;
     else if (v->full > 0)
-        v->full--; /* the end of a lot; or a busy machine, where a quick handler seems slow */
+        v->full--; /* the end of a lot, perhaps */
     wanted = v->full >= FULL_BATCHES && v->token == 0 && v->board.busy == 0 && !v->taking &&
              now >= v->not_before_ms;
     v->taking = v->taking || wanted;

@@ -357,7 +357,7 @@ static int run_one(run *r, bool again, char acked[HW_BATCH_TOKEN_SIZE], howdah_e
 {
     hw_slot *slot = r->slot;
     hw_reserved *reserved = again ? slot->shared->reserved : NULL;
-    int64_t start_us;
+    hw_clock_work work;
     int s = fetch(r, acked, reterr);
 
     if (s < 0 && s != HOWDAH_LOST && acked[0])
@@ -366,12 +366,12 @@ static int run_one(run *r, bool again, char acked[HW_BATCH_TOKEN_SIZE], howdah_e
     if (s != HOWDAH_OK)
         return s;
     r->ended = false;
-    start_us = hw_clock_mono_us();
+    work = hw_clock_work_begin();
     run_batch(r);
     if (reserved && !r->ended)
         hw_reserved_consider(reserved, r->io,
                              (int64_t)r->batch.n * 2 >= slot->shared->sub->options.catch_up_batch,
-                             (hw_clock_mono_us() - start_us) / (int64_t)r->batch.n);
+                             hw_clock_work_us(&work) / (int64_t)r->batch.n);
     end_run(r, again, acked);
     s = !again || r->ended || slot->failed < 0 || hw_slot_is_to_end(slot) ? HOWDAH_END : HOWDAH_OK;
     batch_over(r);
