@@ -6,7 +6,7 @@ server is replaced by one that knew less.
 
   missing   every event of the log that matches was handled (or is a dead letter), or the subscription
             is halted and says why, and had a reason to
-  order     the first deliveries of a stream's events that are in the log come by version
+  order     the first deliveries of a stream's events that are in the log come by version, and so do effects
   phantom   no effect and no job of an event that is not in the log
   twice     each transactional effect once; each job once
   hole      the versions of a stream are 1 to n
@@ -15,6 +15,7 @@ server is replaced by one that knew less.
   stranger  nothing is delivered that nobody appended
   idle      each job has run, and is over
   mixed     a job has the payload of its own event
+  dead      no event of a group is given up: what happens to servers and members is not its fault
 """
 import collections
 
@@ -40,12 +41,13 @@ def matches(pattern, event_type):
 class Subscription:
     """Of one name, whatever processes served it."""
 
-    def __init__(self, name, pattern=None, stream=None, not_before=(), effects=False):
+    def __init__(self, name, pattern=None, stream=None, not_before=(), effects=False, shared=False):
         self.name = name
         self.pattern = pattern
         self.stream = stream
         self.not_before = frozenset(not_before)  # ids that were there before it began: not outstanding
         self.effects = effects                   # handled is what has an effect, not what was called
+        self.shared = shared                     # by members of a group
         self.deliveries = []
         self.dead = set()                        # ids of its dead letters
         self.halted = None                       # the reason
@@ -133,7 +135,7 @@ class History:
                         [i for i in ids if self.appended.get(i) == "refused"])
 
     def of_subscription(self, sub):
-        if sub.halted and not self.may_halt:
+        if sub.halted and (not self.may_halt or sub.shared):
             yield "missing: %s is halted without need: %s" % (sub.name, sub.halted)
         missing = self.missing(sub)
         if missing and not sub.halted:
@@ -142,26 +144,28 @@ class History:
                 max(e.sequence for e in self.log))
         yield from some("stranger", "delivered to %s, and appended by nobody" % sub.name,
                         sorted({d.id for d in sub.deliveries if d.id not in self.appended}))
-        yield from self.disorder(sub)
+        yield from self.disorder("of %s" % sub.name, [d.id for d in sub.deliveries], sub.not_before)
+        yield from some("dead", "dead letters of %s" % sub.name, sorted(sub.dead) if sub.shared else [])
 
-    def disorder(self, sub):
+    def disorder(self, what, ids, not_before=()):
         of_id = {e.id: e for e in self.log}
         last, seen, wrong = {}, set(), []
-        for delivery in sub.deliveries:
-            event = of_id.get(delivery.id)
-            if event is None or event.id in seen or event.id in sub.not_before:
+        for event_id in ids:
+            event = of_id.get(event_id)
+            if event is None or event.id in seen or event.id in not_before:
                 continue
             seen.add(event.id)
             if event.version < last.get(event.stream, 0):
                 wrong.append("%s/%d after %d" % (event.stream, event.version, last[event.stream]))
             last[event.stream] = max(event.version, last.get(event.stream, 0))
-        yield from some("order", "of %s" % sub.name, wrong)
+        yield from some("order", what, wrong)
 
     def of_effects(self):
         ids = {e.id for e in self.log}
         for name in sorted({s for s, _ in self.effects}):
             times = collections.Counter(e for s, e in self.effects if s == name)
             yield from some("twice", "effects of %s" % name, [i for i, n in times.items() if n > 1])
+            yield from self.disorder("effects of %s" % name, [e for s, e in self.effects if s == name])
             yield from some("phantom", "effects of %s without their events" % name, [i for i in times if i not in ids])
 
     def of_queue(self, queue):

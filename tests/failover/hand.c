@@ -4,8 +4,10 @@
  *
  *     hand subscribe URL NAME KEY=VALUE...
  *
- * has the keys pattern, stream, from, instance, checkpoint, lease_ms, slow_ms and batch_size, and
- * prints a line for each call of its handler.
+ * has the keys pattern, stream, from, instance, checkpoint, lease_ms, slow_ms, batch_size,
+ * concurrency, batch and log, and prints a line for each call of its handler.  With log it adds a
+ * line "id sequence 0" to that file instead, which members of a group share; and an event of a type
+ * hold.X waits there until the file LOG.hold.X.go exists, once it has made the file LOG.hold.X.
  *
  *     hand append URL
  *
@@ -14,6 +16,7 @@
  *
  * Lines are JSON.  The table effects (subscriber, event_id, stream, version) is there already.
  */
+#include <fcntl.h>
 #include <howdah/howdah_pg.h>
 #include <howdah/howdah_sqlite.h>
 #include <inttypes.h>
@@ -75,7 +78,34 @@ static bool sqlite_effect(sqlite3 *db, const char *const *values)
 typedef struct hand {
     howdah_subscribe_options o;
     int64_t slow_ms;
+    const char *log;
+    int log_fd;
 } hand;
+
+/* One write: lines of several processes do not mix. */
+static void note(const hand *h, const char *id, int64_t sequence)
+{
+    char line[80];
+    int n = snprintf(line, sizeof line, "%s %" PRId64 " 0\n", id, sequence);
+
+    if (write(h->log_fd, line, (size_t)n) != n)
+        abort();
+}
+
+static void hold(const hand *h, const char *type)
+{
+    char path[500];
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s.%s", h->log, type);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        abort();
+    (void)close(fd);
+    (void)snprintf(path, sizeof path, "%s.%s.go", h->log, type);
+    while (access(path, F_OK) != 0)
+        (void)usleep(2000);
+}
 
 /* The line is out before anything else happens: what was in hand is known, whatever becomes of it.
  */
@@ -91,11 +121,17 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
 
     howdah_event_id(event, id);
     (void)snprintf(version, sizeof version, "%" PRId64, howdah_event_version(event));
-    (void)printf("{\"id\":\"%s\",\"global_sequence\":%" PRId64
-                 ",\"stream\":\"%s\",\"version\":%s,\"type\":\"%s\",\"attempt\":%d}\n",
-                 id, howdah_event_global_sequence(event), values[2], version,
-                 howdah_event_type(event), howdah_delivery_attempt(delivery));
-    (void)fflush(stdout);
+    if (h->log) {
+        note(h, id, howdah_event_global_sequence(event));
+        if (strncmp(howdah_event_type(event), "hold.", 5) == 0)
+            hold(h, howdah_event_type(event));
+    } else {
+        (void)printf("{\"id\":\"%s\",\"global_sequence\":%" PRId64
+                     ",\"stream\":\"%s\",\"version\":%s,\"type\":\"%s\",\"attempt\":%d}\n",
+                     id, howdah_event_global_sequence(event), values[2], version,
+                     howdah_event_type(event), howdah_delivery_attempt(delivery));
+        (void)fflush(stdout);
+    }
     if ((conn && !pg_effect(conn, values)) || (db && !sqlite_effect(db, values)))
         return howdah_delivery_fail(delivery, "the effect failed");
     if (h->slow_ms > 0)
@@ -119,16 +155,17 @@ static int place_of(const char *word, const char *const *words, int n)
 
 static bool set_option(hand *h, char *text)
 {
-    static const char *const keys[] = {"pattern",    "stream",   "from",    "instance",
-                                       "checkpoint", "lease_ms", "slow_ms", "batch_size"};
-    static const char *const instances[] = {"coordinated", "single", "lease"};
+    static const char *const keys[] = {"pattern",     "stream",   "from",    "instance",
+                                       "checkpoint",  "lease_ms", "slow_ms", "batch_size",
+                                       "concurrency", "batch",    "log"};
+    static const char *const instances[] = {"coordinated", "single", "lease", "shared"};
     static const char *const modes[] = {"sync", "batched", "transactional"};
     char *value = strchr(text, '=');
 
     if (!value)
         return false;
     *value++ = '\0';
-    switch (place_of(text, keys, 8)) {
+    switch (place_of(text, keys, 11)) {
     case 0:
         h->o.pattern = value;
         return true;
@@ -141,7 +178,7 @@ static bool set_option(hand *h, char *text)
                                                    : number_of(value);
         return true;
     case 3:
-        h->o.instance = (howdah_instance)place_of(value, instances, 3);
+        h->o.instance = (howdah_instance)place_of(value, instances, 4);
         return true;
     case 4:
         h->o.checkpoint = (howdah_checkpoint_mode)place_of(value, modes, 3);
@@ -155,9 +192,34 @@ static bool set_option(hand *h, char *text)
     case 7:
         h->o.batch_size = number_of(value);
         return true;
+    case 8:
+        h->o.concurrency = number_of(value);
+        return true;
+    case 9:
+        h->o.catch_up_batch = number_of(value);
+        return true;
+    case 10:
+        h->log = value;
+        h->log_fd = open(value, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        return h->log_fd >= 0;
     default:
         return false;
     }
+}
+
+/* Until the signal. */
+static int run(const hand *h, howdah_error *reterr)
+{
+    int s;
+    int end;
+
+    if (h->o.concurrency <= 1)
+        return howdah_run(bus, -1, reterr);
+    s = howdah_runner_start(bus, (int)h->o.concurrency, reterr);
+    if (s >= 0)
+        s = howdah_runner_wait(bus, -1, reterr);
+    end = howdah_runner_stop(bus, s < 0 && s != HOWDAH_INTERRUPTED ? NULL : reterr);
+    return s < 0 && s != HOWDAH_INTERRUPTED ? s : end;
 }
 
 static int subscribe(const char *name, char **options, int n)
@@ -165,7 +227,7 @@ static int subscribe(const char *name, char **options, int n)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_subscription *sub = NULL;
     howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
-    hand h = {HOWDAH_SUBSCRIBE_OPTIONS_INIT, 0};
+    hand h = {HOWDAH_SUBSCRIBE_OPTIONS_INIT, 0, NULL, -1};
     int s;
 
     h.o.subscriber_id = name;
@@ -182,7 +244,7 @@ static int subscribe(const char *name, char **options, int n)
     if (howdah_subscribe(bus, &h.o, &sub, &err) < 0)
         return failed("subscribe", &err);
     (void)signal(SIGTERM, on_term);
-    s = howdah_run(bus, -1, &err);
+    s = run(&h, &err);
     if (s < 0 && s != HOWDAH_INTERRUPTED)
         return failed("run", &err);
     howdah_subscription_info_get(sub, &info);

@@ -9,6 +9,7 @@ cut() stops the standby where it is: what the primary does from then on is lost 
 Everything is in one directory that is gone at the end, whatever happens, and no server outlives us.
 """
 import atexit
+import contextlib
 import functools
 import os
 import pwd
@@ -203,6 +204,10 @@ class Cluster:
         except FileNotFoundError:
             return False
         return len(lines) > 7 and lines[7].strip() in ("ready", "standby")
+
+    def answers(self):
+        return subprocess.run(["psql", "-X", "-q", "-d", self.url(), "-c", "SELECT"], capture_output=True,
+                              timeout=PATIENCE_S).returncode == 0
 
     def promote(self):
         # Not pg_promote(true): its snapshot can keep the last of the log from being replayed for half a minute.
@@ -410,6 +415,24 @@ class Site:
         if spare:
             self.standby = spare
             self.follow()
+
+    def restart(self, how):
+        """The same server again, at the same address."""
+        self.primary.stop(how)
+        self.primary.start()
+
+    def kill_backends(self):
+        """All of them, as the kernel does when there is no memory: the server recovers by itself."""
+        own = self.primary.one("SELECT pg_backend_pid()")
+        others = [int(pid) for (pid,) in self.primary.sql(
+            "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> %s" % own)]
+        for pid in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.primary.observer.close()
+        self.primary.observer = None
+        until(self.primary.answers, "%s has recovered" % self.primary.name)
+        return len(others)
 
     def close(self):
         if self.pooler:

@@ -61,21 +61,21 @@ class Stage:
         assert done.returncode == 0 or not check, "howdah %s: %s" % (" ".join(words), done.stderr)
         return done
 
-    def append(self, n, types=None, streams=STREAMS, url=None):
+    def append(self, n, types=None, streams=STREAMS, url=None, tx_size=7):
         """So many events, straight to the store that is in place; acknowledged."""
         ids = [self.new_id() for _ in range(n)]
         lines = ["%s\n" % json.dumps({"id": i, "stream": self.dice.choice(streams),
                                       "type": self.dice.choice(types or self.types), "data": {"u": i}}) for i in ids]
         for event_id in ids:
             self.history.append(event_id, "unknown")
-        self.command("append", "--batch", "--quiet", "--tx-size", "7", text="".join(lines), url=url)
+        self.command("append", "--batch", "--quiet", "--tx-size", str(tx_size), text="".join(lines), url=url)
         for event_id in ids:
             self.history.append(event_id, "ok")
         return ids
 
-    def lose(self, n):
+    def lose(self, n, **more):
         """So many that will be gone, if the standby is cut off."""
-        return self.append(n, types=TYPES)
+        return self.append(n, types=TYPES, **more)
 
     def show(self, name):
         return json.loads(self.command("sub", "show", name, "--json").stdout)

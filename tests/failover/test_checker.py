@@ -121,6 +121,22 @@ def effect_of_lost(history, _):
     history.effects.append(("exact", next(i for i in history.appended if i not in kept)))
 
 
+def swap_effects(history, dice):
+    stream = pick(history, dice, 1).stream
+    first, second = [e.id for e in history.log if e.stream == stream][-2:]
+    history.effects = [(s, {first: second, second: first}.get(e, e)) for s, e in history.effects]
+
+
+def halt_a_group(history, _):
+    history.subscriptions[0].shared = True
+    history.subscriptions[0].halted = "the log was replaced"
+
+
+def give_up_an_event_of_a_group(history, dice):
+    history.subscriptions[0].shared = True
+    history.subscriptions[0].dead.add(pick(history, dice).id)
+
+
 def tear_versions(history, dice):
     stream = pick(history, dice, 1).stream
     history.log = [e._replace(version=e.version + 1) if e.stream == stream and e.version > 1 else e
@@ -178,7 +194,7 @@ PLANTED = {
     halt_without_reason: "missing", swap: "order", deliver_stranger: "stranger", forget_effect: "missing",
     repeat_effect: "twice", effect_of_lost: "phantom", tear_versions: "hole", lose_acknowledged: "lost",
     store_refused: "refused", forget_job: "missing", repeat_job: "twice", job_of_lost: "phantom",
-    leave_job: "idle", complete_what_never_ran: "idle",
+    swap_effects: "order", halt_a_group: "missing", give_up_an_event_of_a_group: "dead", leave_job: "idle", complete_what_never_ran: "idle",
 }
 
 
