@@ -68,6 +68,9 @@ typedef struct hw_group_outlook {
 typedef struct hw_reservation {
     hw_str subscriber_id;
     int64_t token;
+    int64_t fresh;   /* for take: its token with the next range; for end: one that may have become
+                        that; 0: none */
+    int64_t process; /* as it was reserved */
     int64_t lease_ms;
 } hw_reservation;
 
@@ -84,6 +87,7 @@ typedef enum hw_range_state {
 typedef struct hw_group_range {
     hw_range_state state;
     int64_t lot;
+    int64_t token; /* the store's that has taken it; another one does not know it */
     hw_range parts[HW_RANGE_PARTS]; /* what comes in between comes later */
     size_t parts_n;
 } hw_group_range;
@@ -104,13 +108,15 @@ typedef struct hw_reserve_ops {
     int (*reserve)(struct hw_store *store, const hw_group_take *as, int64_t token,
                    howdah_error *reterr);
     /* Acks all ranges up to a lot (0: none), and takes the next one, of so many numbers at most.
-       LOST. */
+       With it the reservation's token changes to the fresh one: a store that has forgotten a range
+       says so.  LOST. */
     int (*take)(struct hw_store *store, const hw_reservation *reservation, int64_t acked,
                 int64_t numbers, hw_group_range *ret_range, howdah_error *reterr);
     /* The events of a range, without those in its gaps; of other types some may be there as well.
-       END: they are more than a batch may have. */
-    int (*read)(struct hw_store *store, const hw_group_range *range, const hw_filter *filter,
-                hw_group_batch *ret_batch, howdah_error *reterr);
+       END: they are more than a batch may have.  LOST: the store does not know the range. */
+    int (*read)(struct hw_store *store, const hw_reservation *reservation,
+                const hw_group_range *range, const hw_filter *filter, hw_group_batch *ret_batch,
+                howdah_error *reterr);
     /* ret_over: it has to end.  LOST. */
     int (*extend)(struct hw_store *store, const hw_reservation *reservation, bool *ret_over,
                   howdah_error *reterr);

@@ -126,10 +126,75 @@ def at_one_address_members_that_start_after_the_change_get_every_event(run):
     change_under_members(run, "group restart", pooled=False, restart=True)
 
 
+# ---------------------------------------------------------------- a process that has the group for itself
+
+BEFORE, GONE, FRESH = 7000, 5000, 5000
+THREADS = 3
+
+
+def reservation(stage):
+    return stage.site.primary.one("SELECT reserved FROM howdah.groups WHERE subscriber_id = 'quick'")
+
+
+def change_under_a_reservation(run, name, pooled, held, lag=True, **how):
+    """The process has ranges in hand when the server changes: some that both servers know, and later ones.
+
+    Handlers wait in the middle of the later ones: all of them, so that some pages are not read yet, or one, and the
+    others have handled all the rest.
+    """
+    with PgStage(run, name, pooled) as stage:
+        stage.append(BEFORE, tx_size=1000)
+        stage.append(8, types=("hold.a",), streams=["a%d" % i for i in range(8)])
+        stage.append(1500, tx_size=1000)
+        hands = share(stage, "quick", "handler", concurrency=THREADS, batch=100, lease_ms=20000)
+        stage.until_files(["quick.hold.a"])
+        run.comment("reserved" if reservation(stage) != "0" else "not reserved: handlers were not quick enough")
+        if lag:
+            stage.cut()
+        stage.lose(1500, tx_size=1000)
+        stage.append(held, types=("hold.b",), streams=["b%d" % i for i in range(held)])
+        stage.lose(GONE, tx_size=1000)
+        stage.write_file("quick.hold.a.go")
+        stage.until_files(["quick.hold.b"])
+        if held == 1:
+            stage.until_calls(hands[0], BEFORE + 3000 + GONE // 2)
+        stage.replace(early=FRESH if lag else 0, **how)
+        if held == 1:
+            stage.until_calls(hands[0], BEFORE + 3000 + GONE // 2 + 1000)  # of the new server
+        stage.write_file("quick.hold.b.go")
+        stage.append(NEW)
+        until_prompt(stage, hands)
+
+
+def behind_a_pooler_pages_that_are_not_read_yet_are_no_pages_of_another_log(run):
+    change_under_a_reservation(run, "reserved pooler pages", pooled=True, held=8)
+
+
+def at_one_address_pages_that_are_not_read_yet_are_no_pages_of_another_log(run):
+    change_under_a_reservation(run, "reserved address pages", pooled=False, held=8)
+
+
+def behind_a_pooler_what_was_done_in_a_range_hides_no_event_of_another_log(run):
+    change_under_a_reservation(run, "reserved pooler done", pooled=True, held=1)
+
+
+def at_one_address_what_was_done_in_a_range_hides_no_event_of_another_log(run):
+    change_under_a_reservation(run, "reserved address done", pooled=False, held=1, crash=True)
+
+
+def behind_a_pooler_ranges_are_not_lost_with_a_standby_that_lacks_nothing(run):
+    change_under_a_reservation(run, "reserved whole", pooled=True, held=8, lag=False)
+
+
 SHARED = {
     "members": [behind_a_pooler_members_handle_every_event_of_a_standby_that_lagged,
                 behind_a_pooler_members_handle_every_event_of_an_older_copy_of_the_same_timeline,
                 at_one_address_members_handle_every_event_of_a_standby_after_a_crash,
                 behind_a_pooler_a_standby_that_lacks_nothing_is_nothing_to_members,
                 at_one_address_members_that_start_after_the_change_get_every_event],
+    "reserved": [behind_a_pooler_pages_that_are_not_read_yet_are_no_pages_of_another_log,
+                 at_one_address_pages_that_are_not_read_yet_are_no_pages_of_another_log,
+                 behind_a_pooler_what_was_done_in_a_range_hides_no_event_of_another_log,
+                 at_one_address_what_was_done_in_a_range_hides_no_event_of_another_log,
+                 behind_a_pooler_ranges_are_not_lost_with_a_standby_that_lacks_nothing],
 }

@@ -96,7 +96,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                                         'query_keys', 'query_count', 'query_types', 'query_rows', 'query_events', 'as_of',
                                         'current_events', 'versions', 'type_stats', 'streams_of_type', 'knowledge',
                                         'knowledge_of', 'library_payload_max', 'retract', 'snapshot_load',
-                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_reserve', 'group_take_range', 'group_reserve_extend', 'group_end_ranges', 'group_moved', 'group_nack', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
+                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_moved', 'group_nack', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
                                         'ack', 'nack', 'extend_lease', 'release_batch', 'subscribe', 'unshare', 'subscription_arm', 'subscription_pause',
                                         'subscription_resume', 'subscription_reset', 'subscription_remove')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace

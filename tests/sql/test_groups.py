@@ -713,9 +713,11 @@ class Reserved:
 
     def take(self, numbers=10):
         """(state, lot, lo, hi, gaps); acks what was handled before."""
+        fresh = random.randrange(1, 2 ** 48)
         state, lot, lo, hi, gaps = self.session.sql(
-            "SELECT state, lot, lo, hi, gaps FROM {}.group_take_range('%s', %s, %d, %d, 30000)"
-            % (self.name, self.token, self.acked, numbers))[0]
+            "SELECT state, lot, lo, hi, gaps FROM {}.group_take_range('%s', %s, %d, %d, %d, 30000)"
+            % (self.name, self.token, fresh, self.acked, numbers))[0]
+        self.token = fresh if state == "range" else self.token
         return (state, int(lot), int(lo), int(hi), gaps or "") if state == "range" else (state, 0, 0, 0, "")
 
     def read(self, taken):
@@ -736,12 +738,12 @@ class Reserved:
             self.handle(taken)
         return taken[0]
 
-    def end(self, upto=0, done=(), busy=()):
-        """The tokens of those that are busy."""
+    def end(self, upto=0, done=(), busy=(), fresh=0, process=7):
+        """The tokens of those that are busy; None: it is lost."""
         rows = self.session.sql(
-            "SELECT sequence, batch_token FROM {}.group_end_ranges('%s', %s, %d, %d, '{%s}', '{%s}', 30000)"
-            % (self.name, self.token, self.acked, upto, ",".join(map(str, done)), ",".join(map(str, busy))))
-        return {int(sequence): token for sequence, token in rows}
+            "SELECT sequence, batch_token FROM {}.group_end_ranges('%s', %s, %d, %d, %d, %d, '{%s}', '{%s}', 30000)"
+            % (self.name, self.token, fresh, process, self.acked, upto, ",".join(map(str, done)), ",".join(map(str, busy))))
+        return None if rows and rows[0][0] is None else {int(sequence): token for sequence, token in rows}
 
 
 def lots(name):
@@ -824,8 +826,51 @@ def events_of_a_process_that_vanished_are_tried_one_by_one():
         assert ack(name, batch[0].token)
     assert fetch(name) == []
     assert alone.take()[0] == "lost"
-    bus.refuses("SELECT {}.group_end_ranges('%s', NULL, 0, 0, '{}', '{}', 1)" % "nobody", "UH004", "no subscription")
-    assert bus.one("SELECT sequence IS NULL FROM {}.group_end_ranges('%s', %s, 0, 0, '{}', '{}', 1)" % (name, alone.token)) == "t"
+    bus.refuses("SELECT {}.group_end_ranges('%s', NULL, 0, 0, 0, 0, '{}', '{}', 1)" % "nobody", "UH004", "no subscription")
+    assert alone.end() is None
+
+
+def state_of(name):
+    return bus.sql("SELECT k::text, l::text FROM {}.groups AS k LEFT JOIN {}.group_lots AS l USING (group_id)"
+                   " WHERE k.subscriber_id = '%s' ORDER BY l.lot" % name)
+
+
+def a_server_that_has_forgotten_a_range_believes_nothing_that_it_is_told_of_it():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "ab", 10)
+    alone = Reserved(name)
+    alone.handle(alone.take(5))
+    known = alone.token
+    taken = alone.take(5)
+    has = "SELECT {}.group_has_range('%s', %d, %d)"
+    assert bus.one(has % (name, taken[1], alone.token)) == "t"
+    bus.refuses(has % (name, taken[1], known), "UH007", "does not know the range")
+    bus.refuses(has % (name, taken[1] + 16, alone.token), "UH007", "does not know the range")
+    # As if it had lost the last range: the token of before is in place again.
+    bus.sql("DELETE FROM {}.group_lots USING {}.groups AS k WHERE group_lots.group_id = k.group_id"
+            " AND k.subscriber_id = '%s' AND group_lots.lot = %d" % (name, taken[1]))
+    bus.sql("UPDATE {}.groups SET reserved = %d WHERE subscriber_id = '%s'" % (known, name))
+    before = state_of(name)
+    alone.acked = taken[1]
+    assert alone.take(100)[0] == "lost" and alone.end(process=8) is None
+    assert bus.one("SELECT {}.group_reserve_extend('%s', %d, 1000)" % (name, alone.token)) == "lost"
+    assert state_of(name) == before
+    assert alone.end(done=range(taken[2], taken[3] + 1)) is None  # it is free at once, and nothing of it is acked
+    assert bus.one("SELECT reserved FROM {}.groups WHERE subscriber_id = '%s'" % name) == "0"
+
+
+def the_end_of_a_range_whose_answer_was_lost_acks_what_was_known_before():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    append(name, "ab", 10)
+    alone = Reserved(name)
+    alone.handle(alone.take(4))
+    known = alone.token
+    lost = alone.take(6)
+    unheard, alone.token = alone.token, known
+    assert alone.end(fresh=unheard) == {}
+    assert lost[0] == "range" and in_order(alone.got + drain(name)) == 20
 
 
 def one_that_kills_a_process_ends_as_a_dead_letter_and_costs_no_other():
@@ -946,6 +991,8 @@ if __name__ == "__main__":
         an_event_that_commits_late_comes_in_a_range_of_its_own,
         a_member_that_comes_ends_a_reservation_and_gets_what_is_left,
         events_of_a_process_that_vanished_are_tried_one_by_one,
+        a_server_that_has_forgotten_a_range_believes_nothing_that_it_is_told_of_it,
+        the_end_of_a_range_whose_answer_was_lost_acks_what_was_known_before,
         one_that_kills_a_process_ends_as_a_dead_letter_and_costs_no_other,
         events_that_are_busy_at_the_end_may_end_in_any_order,
         whoever_resets_pauses_or_unshares_a_group_ends_its_reservation,

@@ -152,14 +152,15 @@ AS $howdah$
                  WHERE e.global_sequence > high AND e.global_sequence <= bound ORDER BY e.global_sequence LIMIT most)
 $howdah$;
 
--- group_deal_range(g, member, numbers integer, OUT lot bigint, OUT lo bigint, OUT hi bigint, OUT gaps bigint[])
+-- group_deal_range(g, member, token bigint, numbers integer, OUT lot bigint, OUT lo bigint, OUT hi bigint, OUT gaps bigint[])
 --
--- The next numbers of the log become a range, or some in holes whose events have appeared.  gaps (first, last, first
+-- The next numbers of the log become a range with this token, or some in holes whose events have appeared.  gaps (first, last, first
 -- ...) are those in between that had no event: what appears there comes later.  lot NULL: there is nothing.
 -- Reads: events; see log_look().  Writes: group_lots, group_places, group_holes, skips.  The group's row is locked by
 -- the caller.
 CREATE OR REPLACE FUNCTION @schema@.group_deal_range(
-    g @schema@.group_state, member text, numbers integer, OUT lot bigint, OUT lo bigint, OUT hi bigint, OUT gaps bigint[])
+    g @schema@.group_state, member text, token bigint, numbers integer, OUT lot bigint, OUT lo bigint, OUT hi bigint,
+    OUT gaps bigint[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
@@ -217,20 +218,24 @@ BEGIN
     VALUES (g.group_id, p.deal + 1, top,
             coalesce((SELECT l.lot FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id AND l.lot >= p.floor
                       ORDER BY l.lot LIMIT 1), group_deal_range.lot));
-    INSERT INTO @schema@.group_lots (group_id, lot, n, lo, hi, is_range, until, taken, taken_at, attempts, member)
-    VALUES (g.group_id, group_deal_range.lot, hi - lo + 1, lo, hi, true, 'infinity', hi - lo + 1, clock_timestamp(), 1, group_deal_range.member);
+    INSERT INTO @schema@.group_lots (group_id, lot, n, lo, hi, is_range, token, until, taken, taken_at, attempts, member)
+    VALUES (g.group_id, group_deal_range.lot, hi - lo + 1, lo, hi, true, group_deal_range.token, 'infinity', hi - lo + 1,
+            clock_timestamp(), 1, group_deal_range.member);
 END
 $howdah$;
 
--- group_take_range(subscriber, token bigint, acked bigint, numbers integer, lease_ms bigint) -> state, lot, lo, hi, gaps
+-- group_take_range(subscriber, token bigint, fresh bigint, acked bigint, numbers integer, lease_ms bigint)
+--     -> state, lot, lo, hi, gaps
 --
 -- For whoever has reserved the group: acks all its ranges up to the lot acked (NULL: none), and takes the next one, of so many
 -- numbers at most.  state: range; none (there is nothing); wait (lots of before are left, and have to be taken first);
 -- end (others want to take part, an event has to be tried again, or the subscription is not active: let it go); lost.
+-- With a range, fresh is the token of the reservation from now on, and the range's: drawn by the caller, at random (I11 of
+-- 0007_groups).
 -- Errors: UH003, UH004.
 -- Writes: groups, group_lots; see group_deal_range().  Locks: the group's row.
 CREATE OR REPLACE FUNCTION @schema@.group_take_range(
-    subscriber text, token bigint, acked bigint, numbers integer, lease_ms bigint,
+    subscriber text, token bigint, fresh bigint, acked bigint, numbers integer, lease_ms bigint,
     OUT state text, OUT lot bigint, OUT lo bigint, OUT hi bigint, OUT gaps bigint[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -271,8 +276,28 @@ BEGIN
         RETURN;
     END IF;
     SELECT d.lot, d.lo, d.hi, d.gaps INTO lot, lo, hi, gaps
-    FROM @schema@.group_deal_range(g, k.reserved_by, numbers) AS d;
+    FROM @schema@.group_deal_range(g, k.reserved_by, fresh, numbers) AS d;
     state := CASE WHEN lot IS NULL THEN 'none' ELSE 'range' END;
+    UPDATE @schema@.groups AS x SET reserved = fresh WHERE x.group_id = g.group_id AND lot IS NOT NULL;
+END
+$howdah$;
+
+-- group_has_range(subscriber, lot bigint, token bigint) -> boolean
+--
+-- For whoever reads a range, in the statement that reads it: true, or an error.  A server that knows the range has its
+-- events, by any snapshot in which it is there; another one may have others with the same numbers.
+-- Errors: UH003, UH004, UH007.
+-- Reads: group_lots.
+CREATE OR REPLACE FUNCTION @schema@.group_has_range(subscriber text, lot bigint, token bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    IF EXISTS (SELECT FROM @schema@.group_lots AS l JOIN @schema@.groups AS k USING (group_id)
+               WHERE k.subscriber_id = subscriber AND l.lot = group_has_range.lot AND l.token = group_has_range.token) THEN
+        RETURN true;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'UH007', MESSAGE = 'the server does not know the range: others have its events';
 END
 $howdah$;
 
@@ -296,16 +321,18 @@ BEGIN
 END
 $howdah$;
 
--- group_end_ranges(subscriber, token, acked, upto, done, busy, lease_ms) -> rows of (sequence, token)
+-- group_end_ranges(subscriber, token, fresh, process, acked, upto, done, busy, lease_ms) -> rows of (sequence, token)
 --
 -- Ends the reservation: all its ranges up to the lot acked are handled, of the next one the numbers up to upto, and
 -- after them the events in done.  Those in
--- busy are being handled: each is a batch of its own from now on, whose token is returned.  The others are free.  A row
--- without sequence: the reservation is lost, and nothing has happened.
+-- busy are being handled: each is a batch of its own from now on, whose token is returned.  The others are free.  fresh
+-- (0: none) was for a range whose answer has not come.  A row without sequence: the reservation is lost, and nothing has
+-- happened; unless it is this process's, and the server has forgotten its last moments: then all its ranges are free.
 -- Errors: UH003, UH004.
 -- Writes: see group_ranges_end().  Locks: the group's row.
 CREATE OR REPLACE FUNCTION @schema@.group_end_ranges(
-    subscriber text, token bigint, acked bigint, upto bigint, done bigint[], busy bigint[], lease_ms bigint)
+    subscriber text, token bigint, fresh bigint, process bigint, acked bigint, upto bigint, done bigint[], busy bigint[],
+    lease_ms bigint)
 RETURNS TABLE (sequence bigint, batch_token text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -316,12 +343,16 @@ SET enable_bitmapscan = off
 AS $howdah$
 DECLARE
     g @schema@.group_state := @schema@.group_of(subscriber);
+    k @schema@.groups;
 BEGIN
     IF NOT g.in_place THEN
         g := @schema@.group_adopt(g);
     END IF;
-    PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id AND k.reserved = group_end_ranges.token FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
+    SELECT x.* INTO k FROM @schema@.groups AS x WHERE x.group_id = g.group_id FOR NO KEY UPDATE;
+    IF coalesce(k.reserved, 0) = 0 OR (k.reserved IS DISTINCT FROM token AND k.reserved IS DISTINCT FROM fresh) THEN
+        IF k.reserved <> 0 AND k.process = group_end_ranges.process THEN
+            PERFORM @schema@.group_ranges_end(g, '{}', '{}', 0, false);
+        END IF;
         RETURN QUERY SELECT NULL::bigint, NULL::text;
         RETURN;
     END IF;

@@ -45,6 +45,9 @@
 --       being handled then are lots of their own, which may end in any order: the next lot of their lane is a
 --       gate, and waits for all of them.  Of a process that died nobody knows which events were begun; most were
 --       not, so they are suspects whose attempts are counted anew.
+--   I11 The process keeps in memory what it has done of its ranges: numbers, which mean something only in the log that it
+--       has read.  So the reservation's token changes with each range, at random, and the range has it, too.  A server
+--       that has forgotten a range does not know the token; nothing that it is told of its ranges is believed then.
 
 CREATE TABLE @schema@.groups (
     group_id           integer GENERATED ALWAYS AS IDENTITY,

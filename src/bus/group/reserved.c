@@ -17,6 +17,9 @@
  *   I5  What is done is stored, also after an interrupt, or when the store was away.
  *   I6  Memory: at most PAGES pages, each of at most a batch of the store.
  *   I7  Nothing is begun when the lease may be over, counted from before it was asked for.
+ *   I8  What is done is numbers of the log that was read.  Its server may be replaced by one that
+ *       knows less, and gives the same numbers to other events.  So with each range the token
+ *       changes, and a server that does not know the last one is told nothing.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -62,13 +65,13 @@ typedef struct page {
 struct hw_reserved {
     hw_shared *shared;
     pthread_mutex_t lock;
-    pthread_cond_t more;    /* something has changed */
-    size_t waiting;         /* threads that wait for that */
-    bool slow;              /* handlers take so long that the events of a page are better shared */
-    int64_t token;          /* of the reservation; 0: none */
-    int64_t asked_ms;       /* the last time that it was extended, or tried */
+    pthread_cond_t more; /* something has changed */
+    size_t waiting;      /* threads that wait for that */
+    bool slow;           /* handlers take so long that the events of a page are better shared */
+    int64_t token;       /* of the reservation (I8); 0: none */
+    int64_t fresh;       /* of a range that was asked for, and the answer has not come; 0: none */
+    int64_t asked_ms;    /* the last time that it was extended, or tried */
     atomic_llong leased_ms; /* before the last time that it was extended */
-    int64_t last_lot;       /* the last range */
     int64_t not_before_ms;  /* of the next one */
     unsigned full;          /* batches in a row */
     hw_board board;
@@ -183,7 +186,8 @@ static hw_reservation reservation_of(const hw_reserved *v)
 {
     const howdah_subscription *sub = v->shared->sub;
 
-    return (hw_reservation){hw_str_of(sub->id), v->token, sub->options.lease_ms};
+    return (hw_reservation){hw_str_of(sub->id), v->token, v->fresh, v->shared->process,
+                            sub->options.lease_ms};
 }
 
 int64_t hw_reserved_token(hw_reserved *v)
@@ -207,6 +211,12 @@ static void begin_end(hw_reserved *v)
     (void)pthread_cond_broadcast(&v->more);
 }
 
+/* At random, so that nobody else has it, and it is known before the store has answered. */
+static int64_t new_token(void)
+{
+    return (int64_t)(hw_random_u32() >> 8) << 24 | (hw_random_u32() >> 8) | 1;
+}
+
 void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event_us)
 {
     const hw_reserve_ops *ops = io->ops->groups->reservations;
@@ -216,7 +226,7 @@ void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event
                               .lease_ms = sub->options.lease_ms,
                               .process = v->shared->process};
     int64_t now = hw_clock_mono_ms();
-    int64_t token = (int64_t)(hw_random_u32() >> 8) << 24 | (hw_random_u32() >> 8) | 1;
+    int64_t token = new_token();
     bool wanted;
     int s;
 
@@ -241,7 +251,7 @@ void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event
         v->token = token;
         v->asked_ms = now;
         atomic_store(&v->leased_ms, now);
-        v->last_lot = 0;
+        v->fresh = 0;
         v->after_lots = true;
     }
     if (s < 0)
@@ -326,8 +336,9 @@ static hw_filter filter_of(const hw_reserved *v)
 static int read_page(const hw_reserved *v, hw_store *io, const hw_group_range *part, page *r,
                      howdah_error *reterr)
 {
+    const hw_reservation of = {hw_str_of(v->shared->sub->id), part->token, 0, 0, 0};
     hw_filter filter = filter_of(v);
-    int s = io->ops->groups->reservations->read(io, part, &filter, &r->batch, reterr);
+    int s = io->ops->groups->reservations->read(io, &of, part, &filter, &r->batch, reterr);
 
     return s == HOWDAH_OK ? sort_by_lane(r, reterr) : s;
 }
@@ -394,13 +405,13 @@ static int read_next(hw_reserved *v, hw_store *io, howdah_error *reterr)
         v->was_large = s == HOWDAH_END;
         begin_end(v); /* it stays unread, and is given back */
     }
-    return s < 0 ? s : HOWDAH_OK;
+    return s < 0 && s != HOWDAH_LOST ? s : HOWDAH_OK;
 }
 
 /* The next range.  The lock is held, but not while the store is asked (I2). */
 static int take(hw_reserved *v, hw_store *io, howdah_error *reterr)
 {
-    hw_reservation reservation = reservation_of(v);
+    hw_reservation reservation;
     hw_group_range taken = {.parts_n = 0};
     int64_t now = hw_clock_mono_ms();
     int64_t acked = v->acked;
@@ -410,6 +421,8 @@ static int take(hw_reserved *v, hw_store *io, howdah_error *reterr)
     assert(v->range.parts_n == 0);
 
     v->taking = true;
+    v->fresh = new_token();
+    reservation = reservation_of(v);
     unlock(v);
     s = io->ops->groups->reservations->take(io, &reservation, acked, numbers, &taken, reterr);
     lock(v);
@@ -418,16 +431,14 @@ static int take(hw_reserved *v, hw_store *io, howdah_error *reterr)
         begin_end(v);
         return s == HOWDAH_LOST ? HOWDAH_OK : s;
     }
+    if (taken.lot != 0)
+        v->token = v->fresh;
+    v->fresh = 0;
     v->asked_ms = now;
     atomic_store(&v->leased_ms, now);
     v->after_lots = taken.state == HW_RANGE_WAIT;
     v->at_head = taken.state == HW_RANGE_NONE && v->board.n == 0;
-    if (taken.state == HW_RANGE_TAKEN && taken.lot <= v->last_lot) {
-        /* The server has forgotten its last moments: what it knows of ranges is not what we do. */
-        v->acked = v->upto = 0;
-        begin_end(v);
-    } else if (taken.state == HW_RANGE_TAKEN) {
-        v->last_lot = taken.lot;
+    if (taken.state == HW_RANGE_TAKEN) {
         v->range = taken;
         wake_all(v);
     } else if (taken.state == HW_RANGE_OVER || v->at_head) {
@@ -630,9 +641,9 @@ static int end(hw_reserved *v, hw_slot *slot, hw_store *io, howdah_error *reterr
 /* Ends it, or waits until another thread has.  It may be that neither can be done now. */
 static void see_to_end(hw_reserved *v, hw_slot *slot, hw_store *io)
 {
-    int64_t token = v->token;
+    unsigned ended = atomic_load(&v->ended);
 
-    while (v->token == token && token != 0) {
+    while (v->token != 0 && atomic_load(&v->ended) == ended) {
         howdah_error err = HOWDAH_ERROR_INIT;
         int s;
 
@@ -746,7 +757,7 @@ static void hear(hw_reserved *v, hw_store *store, int64_t after_ms)
     unlock(v);
     s = store->ops->groups->reservations->extend(store, &reservation, &over, NULL);
     lock(v);
-    if (v->token != reservation.token)
+    if (v->token != reservation.token || v->taking) /* the token may be another one by now (I8) */
         return;
     if (s >= 0)
         atomic_store(&v->leased_ms, now);

@@ -2,7 +2,8 @@
  * group_reserve.c - a group that one process has reserved, on PostgreSQL; see group_reserve.sql.
  *
  *   I1  A range is numbers, not places of rows, so it may be read by any session, also behind a
- *       pooler, and by a statement of its own: its numbers were decided before it was taken.
+ *       pooler, and by a statement of its own: its numbers were decided before it was taken.  That
+ *       statement also asks whether the server knows the range: it may be another one by now.
  */
 #include <assert.h>
 #include <string.h>
@@ -74,6 +75,7 @@ static int take(hw_store *store, const hw_reservation *reservation, int64_t acke
 
     assert(numbers > 0 && numbers <= INT32_MAX);
     call_of(&call, reservation);
+    hw_pg_param_int8(&call, reservation->fresh);
     hw_pg_param_int8(&call, acked);
     hw_pg_param_int4(&call, (int32_t)numbers);
     hw_pg_param_int8(&call, reservation->lease_ms);
@@ -89,6 +91,7 @@ static int take(hw_store *store, const hw_reservation *reservation, int64_t acke
                            : hw_str_equal(state, HW_STR_LIT("wait")) ? HW_RANGE_WAIT
                                                                      : HW_RANGE_OVER;
         ret_range->lot = hw_pg_get_int8_or(result, 0, 1, 0);
+        ret_range->token = reservation->fresh;
         if (ret_range->state == HW_RANGE_TAKEN && !cut(result, ret_range))
             ret_range->state = HW_RANGE_OVER; /* it is given back with the rest */
     }
@@ -117,7 +120,8 @@ static void leave_out_gaps(const hw_group_range *range, hw_group_batch *batch)
 /* Of more numbers, not all have events that match; a page has at most four times as many. */
 #define ROWS_LIKELY 2000
 
-static int read_range(hw_store *store, const hw_group_range *range, const hw_filter *filter,
+static int read_range(hw_store *store, const hw_reservation *reservation,
+                      const hw_group_range *range, const hw_filter *filter,
                       hw_group_batch *ret_batch, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -134,6 +138,9 @@ static int read_range(hw_store *store, const hw_group_range *range, const hw_fil
     hw_pg_param_int8(&call, last);
     hw_pg_param_int4(&call,
                      hw_pg_batch_cap(last - first < ROWS_LIKELY ? last - first + 1 : ROWS_LIKELY));
+    hw_pg_param_str(&call, reservation->subscriber_id);
+    hw_pg_param_int8(&call, range->lot);
+    hw_pg_param_int8(&call, range->token);
     if (type.s || pattern.s) {
         call.statement = type.s ? HW_PG_GROUP_RANGE_TYPE : HW_PG_GROUP_RANGE_PATTERN;
         hw_pg_param_str(&call, type.s ? type : pattern);
@@ -209,6 +216,8 @@ static int end_ranges(hw_store *store, const hw_reservation *reservation, const 
     if (s < 0)
         return s;
     call_of(&call, reservation);
+    hw_pg_param_int8(&call, reservation->fresh);
+    hw_pg_param_int8(&call, reservation->process);
     hw_pg_param_int8(&call, end->acked);
     hw_pg_param_int8(&call, end->upto);
     hw_pg_param_arrays(&call, &arrays);

@@ -29,23 +29,27 @@ static const Oid nack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_T
 /* $1 subscriber $2 member $3 process $4 token $5 lease */
 static const Oid reserve_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_INT8};
-/* $1 subscriber $2 token $3 acked $4 numbers $5 lease */
-static const Oid range_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT4, HW_OID_INT8};
-/* $1, $2 first and last number $3 cap $4 type or pattern */
-static const Oid range_read_types[] = {HW_OID_INT8, HW_OID_INT8, HW_OID_INT4, HW_OID_TEXT};
+/* $1 subscriber $2 token $3 next token $4 acked $5 numbers $6 lease */
+static const Oid range_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
+                                  HW_OID_INT8, HW_OID_INT4, HW_OID_INT8};
+/* $1, $2 first and last number $3 cap $4 subscriber $5 lot $6 token $7 type or pattern */
+static const Oid range_read_types[] = {HW_OID_INT8, HW_OID_INT8, HW_OID_INT4, HW_OID_TEXT,
+                                       HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
 /* $1 subscriber $2 token $3 lease */
 static const Oid extend_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
-/* $1 subscriber $2 token $3 acked $4 up to $5 done $6 busy $7 lease */
-static const Oid end_types[] = {HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT8, HW_OID_INT8,
+/* $1 subscriber $2 token $3 next token $4 process $5 acked $6 up to $7 done $8 busy $9 lease */
+static const Oid end_types[] = {HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT8,
+                                HW_OID_INT8,       HW_OID_INT8,       HW_OID_INT8,
                                 HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 #define MS(parameter) parameter " * interval '1 millisecond'"
 
-/* The events of a range. */
+/* The events of a range, if the server knows it: asked once, before any row. */
 #define RANGE_ROWS                                                                                 \
-    "SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED " FROM @schema@.events"                      \
-                                                      " WHERE global_sequence BETWEEN $1 AND $2"
+    "SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED " FROM @schema@.events"                  \
+                                         " WHERE (SELECT @schema@.group_has_range($4, $5, $6))"    \
+                                         " AND global_sequence BETWEEN $1 AND $2"
 
 /* I2: true, once per statement. */
 #define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
@@ -87,22 +91,23 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_GROUP_RESERVE] = {"SELECT @schema@.group_reserve($1, $2, $3, $4, $5)",
                              TYPES(reserve_types)},
     [HW_PG_GROUP_TAKE_RANGE] = {"SELECT r.state, r.lot, r.lo, r.hi, r.gaps FROM"
-                                " @schema@.group_take_range($1, $2, $3, $4, $5) AS r"
+                                " @schema@.group_take_range($1, $2, $3, $4, $5, $6) AS r"
                                 " WHERE " WITHOUT_WAITING,
                                 TYPES(range_types)},
-    [HW_PG_GROUP_RANGE] = {RANGE_ROWS " ORDER BY global_sequence", range_read_types, 3},
-    [HW_PG_GROUP_RANGE_TYPE] = {RANGE_ROWS " AND type = $4 ORDER BY type, global_sequence",
+    [HW_PG_GROUP_RANGE] = {RANGE_ROWS " ORDER BY global_sequence", range_read_types, 6},
+    [HW_PG_GROUP_RANGE_TYPE] = {RANGE_ROWS " AND type = $7 ORDER BY type, global_sequence",
                                 TYPES(range_read_types)},
     /* The regular expression is made once, not for each row. */
-    [HW_PG_GROUP_RANGE_PATTERN] = {RANGE_ROWS " AND type ~ (SELECT @schema@.pattern_regex($4))"
+    [HW_PG_GROUP_RANGE_PATTERN] = {RANGE_ROWS " AND type ~ (SELECT @schema@.pattern_regex($7))"
                                               " ORDER BY global_sequence",
                                    TYPES(range_read_types)},
     [HW_PG_GROUP_RESERVE_EXTEND] = {"SELECT @schema@.group_reserve_extend($1, $2, $3) WHERE"
                                     " " WITHOUT_WAITING,
                                     TYPES(extend_types)},
-    [HW_PG_GROUP_END_RANGES] = {"SELECT e.sequence, e.batch_token FROM"
-                                " @schema@.group_end_ranges($1, $2, $3, $4, $5, $6, $7) AS e",
-                                TYPES(end_types)},
+    [HW_PG_GROUP_END_RANGES] =
+        {"SELECT e.sequence, e.batch_token FROM"
+         " @schema@.group_end_ranges($1, $2, $3, $4, $5, $6, $7, $8, $9) AS e",
+         TYPES(end_types)},
     [HW_PG_GROUP_OUTLOOK] = {"SELECT o.status, o.due_ms FROM @schema@.group_outlook($1) AS o",
                              TYPES(text_type)},
     [HW_PG_GROUP_MEMBERS] =
