@@ -4,10 +4,18 @@ All of a group's state is in the database, and members know only tokens.  So wha
 every event of the log that is there is handled, each stream in order, and effects in the transaction of an ack
 happen once; nobody has to halt.
 """
-from members import group, share, until_prompt
-from scenarios import EARLY, KEPT, LOST, NEW
+import signal
+import time
+
+from members import group, said, share, until_prompt
+from scenarios import EARLY, KEPT, LOST, NEW, change_at_random
 from session import Refused, Session
-from stage import PgStage
+from stage import PgStage, SqliteStage
+
+# Of the members of one group, after the first, which is READ COMMITTED.
+LEVELS = tuple({"isolation": level} for level in ("REPEATABLE READ", "REPEATABLE READ", "SERIALIZABLE"))
+POLL_S = 0.25  # the longest pause of whoever cannot hear the bell
+SLACK_S = 3.0  # for a machine with much else to do
 
 
 def everyone(stage):
@@ -186,6 +194,176 @@ def behind_a_pooler_ranges_are_not_lost_with_a_standby_that_lacks_nothing(run):
     change_under_a_reservation(run, "reserved whole", pooled=True, held=8, lag=False)
 
 
+def crash_under_a_reservation(run, name, pooled):
+    """The same server again.  It may have forgotten acks and ranges of its last moments, but no event."""
+    with PgStage(run, name, pooled) as stage:
+        stage.append(BEFORE, tx_size=1000)
+        stage.append(1, types=("hold.a",))
+        stage.append(3000, tx_size=1000)
+        stage.append(1, types=("hold.b",))
+        hands = share(stage, "quick", "handler", concurrency=THREADS, batch=100, lease_ms=20000)
+        stage.until_files(["quick.hold.a"])
+        run.comment("reserved" if reservation(stage) != "0" else "not reserved: handlers were not quick enough")
+        stage.site.restart(signal.SIGQUIT)
+        stage.write_file("quick.hold.a.go")
+        stage.append(3000, tx_size=1000)
+        stage.until_files(["quick.hold.b"])
+        stage.site.kill_backends()
+        stage.write_file("quick.hold.b.go")
+        stage.append(3000, tx_size=1000)
+        until_prompt(stage, hands)
+
+
+def a_process_that_has_reserved_the_group_loses_nothing_when_its_server_dies(run):
+    crash_under_a_reservation(run, "reserved crash", pooled=False)
+
+
+# ---------------------------------------------------------------- the same server again
+
+def trouble(stage, hands):
+    """Each kind that there is, in any order; then a process is killed, too."""
+    site = stage.site
+    steps = [("at once", lambda: site.restart(signal.SIGQUIT)), ("in order", lambda: site.restart(signal.SIGINT)),
+             ("backends", site.kill_backends), ("at once", lambda: site.restart(signal.SIGQUIT))]
+    stage.dice.shuffle(steps)
+    for name, step in steps:
+        stage.until_written(15)
+        victims = stage.dice.sample(hands, 3)
+        stage.run.comment("%s; killed: %s" % (name, ", ".join(hand.subscription.name for hand in victims)))
+        for hand in victims:
+            hand.process.kill()
+        step()
+        for hand in victims:
+            hand.start()
+    stage.until_written(15)
+
+
+def servers_restart_under_members(run, name, pooled):
+    """Events are appended all the time; effects go into a table, in the transaction of the ack."""
+    with PgStage(run, name, pooled) as stage:
+        hands = everyone(stage) + share(stage, "levels", "sql", *LEVELS, max=5)
+        writers = [stage.write(("w%d" % i, "x%d" % i), pause_s=0.005) for i in range(2)]
+        for writer in writers:
+            writer.start()
+        trouble(stage, hands)
+        for writer in writers:
+            writer.stop()
+        until_prompt(stage, hands)
+        run.comment("%d events, %d leases lost" % (len(stage.history.log), said(hands, "lost")))
+
+
+def servers_that_restart_and_members_that_are_killed_lose_nothing_and_repeat_no_effect(run):
+    servers_restart_under_members(run, "group again", pooled=False)
+
+
+def behind_a_pooler_servers_that_restart_and_members_that_are_killed_lose_nothing(run):
+    servers_restart_under_members(run, "group again pooled", pooled=True)
+
+
+# ---------------------------------------------------------------- nothing happens to the server
+
+def members_of_every_isolation_level_share_a_group_and_each_event_comes_once(run):
+    """They get 40001, or what is true: no lease is lost, so nothing comes again."""
+    with PgStage(run, "group levels") as stage:
+        stage.append(30)
+        hands = share(stage, "levels", "sql", *LEVELS, max=3, lease_ms=60000)
+        for _ in range(6):
+            stage.append(25)
+        until_prompt(stage, hands)
+        assert said(hands, "lost") == 0
+        assert len(hands[0].subscription.deliveries) == len(stage.history.log)
+        run.comment("%d times 40001" % said(hands, "again"))
+
+
+def behind_a_pooler_no_member_waits_longer_than_the_poll_interval(run):
+    """Nobody can LISTEN there, statements of a session go to other connections, and none is prepared."""
+    with PgStage(run, "group pooled", pooled=True) as stage:
+        hands = everyone(stage)
+        stage.append(KEPT)
+        stage.until_handled(*hands)
+        longest = 0.0
+        for _ in range(4):
+            stage.append(1)
+            start = time.monotonic()
+            stage.until_handled(*hands)
+            longest = max(longest, time.monotonic() - start)
+        run.comment("at most %.1f s" % longest)
+        assert longest < POLL_S + SLACK_S, longest
+
+
+# ---------------------------------------------------------------- at random
+
+def again_and_again_at_random_members_handle_every_event(run):
+    with PgStage(run, "group random", pooled=True) as stage:
+        at = stage.site.url_at(stage.site.address)
+        hands = everyone(stage) + share(stage, "tx-direct", "tx", {}, concurrency=2, url=at) + \
+            share(stage, "levels-direct", "sql", *LEVELS, url=at)
+        writers = [stage.write(("w0", "w1"), pause_s=0.005), stage.write(("x0",), url=at, pause_s=0.005)]
+        for writer in writers:
+            writer.start()
+        for number in range(run.rounds // 2):
+            lag, crash, restore, restart = (stage.dice.random() < p for p in (0.7, 0.5, 0.15, 0.5))
+            change_at_random(stage, number, lag, crash, restore, restart)
+        for writer in writers:
+            writer.stop()
+        until_prompt(stage, hands)
+
+
+def again_and_again_at_random_processes_that_reserve_groups_handle_every_event(run):
+    with PgStage(run, "reserved random", pooled=True) as stage:
+        hands = share(stage, "quick", "handler", concurrency=THREADS) + share(
+            stage, "direct", "handler", concurrency=THREADS, url=stage.site.url_at(stage.site.address))
+        for number in range(run.rounds // 2):
+            lag, crash, restore = (stage.dice.random() < p for p in (0.8, 0.5, 0.2))
+            calls = len(hands[0].subscription.deliveries)
+            stage.append(3000, tx_size=500)
+            if lag:
+                stage.cut()
+            stage.lose(3000, tx_size=500)
+            stage.until_calls(hands[0], calls + stage.dice.randrange(500, 5500))
+            run.comment("round %d:%s%s%s" % (
+                number + 1, " lag" if lag else "", " crash" if crash else " in order", " restore" if restore else ""))
+            stage.replace(crash=crash, promote=not restore, again=True, early=stage.dice.choice((0, 2000)))
+        stage.append(NEW)
+        until_prompt(stage, hands)
+
+
+# ---------------------------------------------------------------- SQLite
+
+def file_replaced_under_members(run, name, restart=False, **how):
+    with SqliteStage(run, name) as stage:
+        hands = [*share(stage, "exec", "exec", concurrency=2, batch=10),
+                 *share(stage, "handlers", "handler", {}, concurrency=2, batch=10, slow_ms=2),
+                 *share(stage, "tx", "tx", {}, concurrency=2, batch=10, slow_ms=2),
+                 *share(stage, "pull", "pull", {}, max=5, slow_ms=2)]
+        stage.append(KEPT)
+        stage.until_handled(*hands)
+        stage.back_up()
+        stage.lose(LOST)
+        stage.until_calls(hands[0], KEPT + LOST // 3)
+        if restart:
+            for hand in hands:
+                assert hand.process.end() == 0, hand.process.last_words()
+        stage.restore(**how)
+        if restart:
+            for hand in hands:
+                hand.start()
+        stage.append(NEW)
+        until_prompt(stage, hands)
+
+
+def under_a_backup_that_is_moved_into_place_members_handle_every_event_of_the_file(run):
+    file_replaced_under_members(run, "group sqlite", early=EARLY)
+
+
+def under_a_backup_that_is_copied_into_the_file_members_handle_every_event_of_it(run):
+    file_replaced_under_members(run, "group sqlite copied", move=False)
+
+
+def members_that_start_after_a_backup_was_moved_into_place_get_every_event(run):
+    file_replaced_under_members(run, "group sqlite restart", restart=True)
+
+
 SHARED = {
     "members": [behind_a_pooler_members_handle_every_event_of_a_standby_that_lagged,
                 behind_a_pooler_members_handle_every_event_of_an_older_copy_of_the_same_timeline,
@@ -196,5 +374,15 @@ SHARED = {
                  at_one_address_pages_that_are_not_read_yet_are_no_pages_of_another_log,
                  behind_a_pooler_what_was_done_in_a_range_hides_no_event_of_another_log,
                  at_one_address_what_was_done_in_a_range_hides_no_event_of_another_log,
-                 behind_a_pooler_ranges_are_not_lost_with_a_standby_that_lacks_nothing],
+                 behind_a_pooler_ranges_are_not_lost_with_a_standby_that_lacks_nothing,
+                 a_process_that_has_reserved_the_group_loses_nothing_when_its_server_dies],
+    "restarts": [servers_that_restart_and_members_that_are_killed_lose_nothing_and_repeat_no_effect,
+                 behind_a_pooler_servers_that_restart_and_members_that_are_killed_lose_nothing,
+                 members_of_every_isolation_level_share_a_group_and_each_event_comes_once,
+                 behind_a_pooler_no_member_waits_longer_than_the_poll_interval],
+    "random members": [again_and_again_at_random_members_handle_every_event,
+                       again_and_again_at_random_processes_that_reserve_groups_handle_every_event],
+    "sqlite members": [under_a_backup_that_is_moved_into_place_members_handle_every_event_of_the_file,
+                       under_a_backup_that_is_copied_into_the_file_members_handle_every_event_of_it,
+                       members_that_start_after_a_backup_was_moved_into_place_get_every_event],
 }

@@ -77,14 +77,16 @@ static void handle(const life *m, const char *id, const char *sequence)
 
 /* ---- in C */
 
-/* I2.  LOST is told. */
+/* I2.  LOST is told.  Of what is not known to have happened the next batch will tell. */
 static bool goes_on(int s, const howdah_error *err)
 {
+    bool passes = (err->flags & (HOWDAH_RETRYABLE | HOWDAH_OUTCOME_UNKNOWN)) != 0;
+
     if (s == HOWDAH_LOST)
         say("lost");
-    else if (s < 0 && err->flags & HOWDAH_RETRYABLE)
+    else if (s < 0 && passes)
         (void)usleep(PAUSE_US);
-    return s >= 0 || s == HOWDAH_LOST || s == HOWDAH_INTERRUPTED || err->flags & HOWDAH_RETRYABLE;
+    return s >= 0 || s == HOWDAH_LOST || s == HOWDAH_INTERRUPTED || passes;
 }
 
 /* Some events fail the first time; the later ones of their streams are left out. */

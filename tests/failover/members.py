@@ -10,6 +10,8 @@ import time
 from hands import Hand
 
 LEASE_MS = 1000  # what a member that is gone had comes again after so long
+START_S = 2.0    # who cannot begin so long is not waited for: a pooler may still have connections to a server that died
+UNAVAILABLE = 5  # its exit code
 PROMPT_S = 20.0  # all is handled so long after the last change, also where much else goes on
 
 # Kind: the program, its first words, and whether its effects are in the transactions of its acks.
@@ -23,11 +25,24 @@ KINDS = {
 
 
 class Member(Hand):
-    """One process.  The first of a group reads what all of them have written."""
+    """One process.  The first of a group reads what all of them have written.
+
+    One that finds no store when it starts is started again, as by whoever looks after it.  Later it has to wait.
+    """
 
     def __init__(self, *words, **more):
         self.said = collections.Counter()
         super().__init__(*words, **more)
+
+    def start(self):
+        self.started = time.monotonic()
+        super().start()
+
+    def read_log(self):
+        super().read_log()
+        if self.process.process.poll() == UNAVAILABLE and time.monotonic() - self.started < START_S:
+            self.stage.run.comment("%s is started again: %s" % (self.subscription.name, self.process.last_words()))
+            self.start()
 
     def on_line(self, line):
         self.said[line] += 1

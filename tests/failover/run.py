@@ -3,8 +3,8 @@
 
   tests/failover/run.py [--only NAME]... [--seed N] [--rounds N] [--for SECONDS] [--howdah PATH] [--hand PATH] [--list]
 
-NAME is a group (pooler, direct, end, effects, follow, jobs, append, sqlite, random, members, reserved) or words
-of a case's name.  --for goes on with the next seeds until the time is over.  Also: HOWDAH, HOWDAH_HAND, HOWDAH_FAILOVER_SEED, HOWDAH_FAILOVER_ROUNDS.
+NAME is a group (pooler, direct, end, effects, follow, jobs, append, sqlite, random, members, reserved,
+restarts, random members, sqlite members) or words of a case's name.  --for goes on with the next seeds until the time is over.  Also: HOWDAH, HOWDAH_HAND, HOWDAH_FAILOVER_SEED, HOWDAH_FAILOVER_ROUNDS.
 """
 import argparse
 import os

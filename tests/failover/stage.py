@@ -155,8 +155,9 @@ class Stage:
             late = [h for h in hands if self.history.missing(h.subscription)]
             if not late:
                 return
-            assert time.monotonic() < end and not late[0].process.ended(), "%s has not got %d events: %s" % (
-                late[0].subscription.name, len(self.history.missing(late[0].subscription)), late[0].process.last_words())
+            assert time.monotonic() < end and not late[0].process.ended(), "%s has not got %d events (%s): %s" % (
+                late[0].subscription.name, len(self.history.missing(late[0].subscription)),
+                late[0].process.process.returncode, late[0].process.last_words())
             time.sleep(PAGE)
 
     def until_stored(self, *hands):
@@ -196,6 +197,8 @@ class Stage:
                 hand.process.ended() or len(hand.subscription.deliveries) > before
                 for hand, before in zip(self.hands, calls)):
             time.sleep(PAGE / 5)
+            for hand in self.hands:
+                hand.read_log()
 
     def until_run(self, queue, n):
         """So many jobs were begun, of different events."""
