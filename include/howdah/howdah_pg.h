@@ -65,7 +65,9 @@ HOWDAH_MUST_CHECK int howdah_pg_job_complete(PGconn *conn, const char *schema, i
 /*
  * As howdah_batch_ack_upto() (upto 0: all of the batch), on conn, under the same conditions: in the
  * transaction of what the events have caused, each effect happens exactly once.  LOST means that
- * another member has, or had, the events: roll the effects back.
+ * another member has, or had, the events: roll the effects back.  With upto, in several
+ * transactions: when a fail-over or an older copy of the file loses one of them, the next call also
+ * covers its events, whose effects are lost.
  */
 HOWDAH_API
 HOWDAH_MUST_CHECK int howdah_pg_batch_ack(PGconn *conn, const char *schema,

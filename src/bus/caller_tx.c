@@ -192,7 +192,7 @@ static tx_call call_of_batch(const hw_batch_ref *batch, int64_t upto)
 int howdah_pg_batch_ack(PGconn *conn, const char *schema, const char *subscriber_id,
                         const char *token, int64_t upto, howdah_error *reterr)
 {
-    const hw_batch_ref batch = {hw_str_of(subscriber_id), hw_str_of(token)};
+    const hw_batch_ref batch = {hw_str_of(subscriber_id), hw_str_of(token), 0};
     const tx_call call = call_of_batch(&batch, upto);
 
     return pg_call(conn, schema, &call, reterr);
@@ -201,7 +201,7 @@ int howdah_pg_batch_ack(PGconn *conn, const char *schema, const char *subscriber
 int howdah_sqlite_batch_ack(sqlite3 *db, const char *subscriber_id, const char *token, int64_t upto,
                             howdah_error *reterr)
 {
-    const hw_batch_ref batch = {hw_str_of(subscriber_id), hw_str_of(token)};
+    const hw_batch_ref batch = {hw_str_of(subscriber_id), hw_str_of(token), 0};
     const tx_call call = call_of_batch(&batch, upto);
 
     return sqlite_call(db, &call, reterr);

@@ -130,6 +130,9 @@ typedef struct hw_reserve_ops {
 typedef struct hw_batch_ref {
     hw_str subscriber_id;
     hw_str token;
+    /* The last event of it that is acked already, with its effects; 0: none, or no matter.  A store
+       that does not know of that has lost the effects, too: LOST, for ack, nack and commit. */
+    int64_t acked;
 } hw_batch_ref;
 
 typedef int (*hw_member_fn)(void *ctx, const howdah_member_info *info);

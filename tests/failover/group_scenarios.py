@@ -134,6 +134,36 @@ def at_one_address_members_that_start_after_the_change_get_every_event(run):
     change_under_members(run, "group restart", pooled=False, restart=True)
 
 
+def batch_across(stage, before, change):
+    """Some effects of a batch are committed with their acks, and lost; the batch itself is known to both."""
+    for types, n in (("hold.a", 1), ("order.paid", 8), ("hold.b", 1), ("order.paid", 5)):
+        stage.append(n, types=(types,), streams=("one",))
+    hands = share(stage, "tx", "tx", concurrency=2, batch=20, lease_ms=5000)
+    stage.until_files(["tx.hold.a"])
+    before()
+    stage.write_file("tx.hold.a.go")
+    stage.until_files(["tx.hold.b"])
+    change()
+    stage.write_file("tx.hold.b.go")
+    stage.append(5, types=("order.paid",), streams=("one",))
+    until_prompt(stage, hands)
+
+
+def behind_a_pooler_effects_of_a_batch_that_are_lost_happen_again(run):
+    with PgStage(run, "group batch", pooled=True) as stage:
+        batch_across(stage, stage.cut, lambda: stage.replace(crash=True))
+
+
+def at_one_address_effects_of_a_batch_that_are_lost_happen_again(run):
+    with PgStage(run, "group batch address") as stage:
+        batch_across(stage, stage.cut, lambda: stage.replace(crash=True))
+
+
+def under_a_backup_effects_of_a_batch_that_are_lost_happen_again(run):
+    with SqliteStage(run, "group batch sqlite") as stage:
+        batch_across(stage, stage.back_up, stage.restore)
+
+
 # ---------------------------------------------------------------- a process that has the group for itself
 
 BEFORE, GONE, FRESH = 7000, 5000, 5000
@@ -369,7 +399,9 @@ SHARED = {
                 behind_a_pooler_members_handle_every_event_of_an_older_copy_of_the_same_timeline,
                 at_one_address_members_handle_every_event_of_a_standby_after_a_crash,
                 behind_a_pooler_a_standby_that_lacks_nothing_is_nothing_to_members,
-                at_one_address_members_that_start_after_the_change_get_every_event],
+                at_one_address_members_that_start_after_the_change_get_every_event,
+                behind_a_pooler_effects_of_a_batch_that_are_lost_happen_again,
+                at_one_address_effects_of_a_batch_that_are_lost_happen_again],
     "reserved": [behind_a_pooler_pages_that_are_not_read_yet_are_no_pages_of_another_log,
                  at_one_address_pages_that_are_not_read_yet_are_no_pages_of_another_log,
                  behind_a_pooler_what_was_done_in_a_range_hides_no_event_of_another_log,
@@ -384,5 +416,6 @@ SHARED = {
                        again_and_again_at_random_processes_that_reserve_groups_handle_every_event],
     "sqlite members": [under_a_backup_that_is_moved_into_place_members_handle_every_event_of_the_file,
                        under_a_backup_that_is_copied_into_the_file_members_handle_every_event_of_it,
-                       members_that_start_after_a_backup_was_moved_into_place_get_every_event],
+                       members_that_start_after_a_backup_was_moved_into_place_get_every_event,
+                       under_a_backup_effects_of_a_batch_that_are_lost_happen_again],
 }

@@ -96,7 +96,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                                         'query_keys', 'query_count', 'query_types', 'query_rows', 'query_events', 'as_of',
                                         'current_events', 'versions', 'type_stats', 'streams_of_type', 'knowledge',
                                         'knowledge_of', 'library_payload_max', 'retract', 'snapshot_load',
-                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_moved', 'group_nack', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
+                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_moved', 'group_nack', 'group_stands', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
                                         'ack', 'nack', 'extend_lease', 'release_batch', 'subscribe', 'unshare', 'subscription_arm', 'subscription_pause',
                                         'subscription_resume', 'subscription_reset', 'subscription_remove')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
@@ -131,7 +131,7 @@ def every_function_tells_its_volatility():
                         "extend_lease", "fail", "fetch", "finalize", "find_suspect", "free_keys", "give_back",
                         "group_ack", "group_adopt", "group_await_deal", "group_dead_letter", "group_deal", "group_deal_range", "group_drop", "group_end_ranges", "group_fail", "group_fetch", "group_go_on", "group_idle",
                         "group_lot_ack", "group_lot_without", "group_members", "group_mend", "group_moved", "group_nack", "group_outlook", "group_place", "group_progress",
-                        "group_ranges_end", "group_ranges_expired", "group_remake", "group_reserve", "group_reserve_extend", "group_resolve_holes", "group_retry_ack", "group_retry_on", "group_spent",
+                        "group_ranges_end", "group_ranges_expired", "group_remake", "group_reserve", "group_reserve_extend", "group_resolve_holes", "group_retry_ack", "group_retry_on", "group_spent", "group_stands",
                         "group_take", "group_take_range", "group_take_retry", "group_wake_dead_letters",
                         "group_without_stuck", "job_cancel", "job_dead_letters_set_state", "job_rerun", "knowledge",
                         "knowledge_of", "log_completed", "log_end", "log_here", "log_look", "nack", "poll",

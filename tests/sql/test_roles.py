@@ -102,6 +102,7 @@ SHARES = {
     "group_end_ranges": "SELECT FROM {}.group_end_ranges('g', 1, 0, 0, 0, 0, '{}', '{}', 1000)",
     "group_members": "SELECT FROM {}.group_members('g')", "group_outlook": "SELECT FROM {}.group_outlook('g')",
     "group_progress": "SELECT FROM {}.group_progress('g')", "shorten_batch": "SELECT {}.shorten_batch('g', 'l1-1', 1)",
+    "group_stands": "SELECT {}.group_stands('g', 'l1-1', 1)",
     "group_moved": "SELECT {}.group_moved('g', ROW('l1-1', 1, '{}', 1, 1, false)::{}.group_batch)",
     "ack": "SELECT {}.ack('g', 'l1-1')", "group_nack": "SELECT {}.group_nack('g', 'l1-1', 1, 'e', NULL)",
     "nack": "SELECT {}.nack('g', 'l1-1', 1)", "extend_lease": "SELECT {}.extend_lease('g', 'l1-1')",

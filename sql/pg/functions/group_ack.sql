@@ -137,6 +137,36 @@ BEGIN
 END
 $howdah$;
 
+-- group_stands(subscriber, token, acked bigint) -> boolean
+--
+-- For a member that acks the events of a batch one by one, each in the transaction of its effects: whether those up to
+-- this number are acked here.  A server that has lost its last moments, or a standby that took over, may know the batch
+-- and not that: the effects are lost, too, and must happen again.
+-- Errors: UH003, UH004, UH006.
+-- Locks: the lot or the retry, as ack() does.
+CREATE OR REPLACE FUNCTION @schema@.group_stands(subscriber text, token text, acked bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $howdah$
+DECLARE
+    g constant @schema@.group_state := @schema@.group_of(subscriber);
+    t constant record := @schema@.group_token_parts(token);
+BEGIN
+    IF t.kind = 'l' THEN
+        PERFORM FROM @schema@.group_lots AS k
+        WHERE k.group_id = g.group_id AND k.lot = t.number AND k.token = t.fence AND k.at >= acked FOR UPDATE;
+    ELSE
+        PERFORM FROM @schema@.group_retries AS k
+        WHERE k.group_id = g.group_id AND k.retry = t.number AND k.token = t.fence AND k.sequence > acked FOR UPDATE;
+    END IF;
+    RETURN FOUND;
+END
+$howdah$;
+
 -- group_lot_without(g, l, seq bigint, of_stream text) -> void
 --
 -- Takes an event that has failed out of the batch of a lot, with the later ones of its stream, which wait: from now on

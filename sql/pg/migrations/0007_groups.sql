@@ -16,6 +16,8 @@
 --   I3  A batch is known by its token: the lot, and a random number that the lease has drawn.  An ack
 --       that does not name the number that is stored changes nothing.  It is random, not counted: a
 --       server that has lost its last moments, or a standby that took over, cannot give it out again.
+--       It may know the batch and have forgotten acks of parts of it, with their effects: a member that
+--       acks in parts says up to where it has (group_stands()).
 --   I4  A lease ends by the database's clock.  The attempt is counted by the lease, before anything is
 --       handled.  Events of a batch whose lease ran out are *suspects*: they are given out one by one
 --       ("careful"), so that one which kills its member costs the others nothing.  With max_retries = 0

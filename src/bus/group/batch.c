@@ -27,7 +27,7 @@ static void free_batch(howdah_batch *batch)
 
 static hw_batch_ref ref_of(const howdah_batch *batch)
 {
-    return (hw_batch_ref){hw_str_of(batch->subscriber_id), hw_str_of(batch->held.token)};
+    return (hw_batch_ref){hw_str_of(batch->subscriber_id), hw_str_of(batch->held.token), 0};
 }
 
 /* Whether an earlier event of this one's stream was left out. */

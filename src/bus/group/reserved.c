@@ -663,7 +663,7 @@ static void see_to_end(hw_reserved *v, hw_slot *slot, hw_store *io)
 /* I4: the thread says what became of an event that is a batch of its own. */
 static void end_batch_of_one(hw_slot *slot, hw_store *io, const part *p)
 {
-    const hw_batch_ref ref = {hw_str_of(slot->shared->sub->id), hw_str_of(slot->token)};
+    const hw_batch_ref ref = {hw_str_of(slot->shared->sub->id), hw_str_of(slot->token), 0};
     const hw_group_ops *ops = io->ops->groups;
     bool begun = p->event && p->event->global_sequence == slot->declared;
     howdah_error err = HOWDAH_ERROR_INIT;

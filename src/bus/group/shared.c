@@ -15,6 +15,8 @@
  *       for it in the store (store/groups.h I3).
  *   I6  An interrupt, or a store that is away, ends the work, not the storing of what was done:
  * what could not be stored is, before anything else is done with the slot.
+ *   I7  In transactions nothing is acked but with its effect, by a store that knows of the acks
+ *       before: one that has lost some of them, and the effects, gives those events out again.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -45,13 +47,15 @@ typedef struct run {
     hw_group_batch batch;
     size_t *failed; /* which events of it, in order */
     size_t failed_n;
-    int64_t done; /* the last event that is through; 0: none */
-    bool ended;   /* it is not ours any more, or was given back */
+    int64_t done;      /* the last event that is through; 0: none */
+    int64_t committed; /* the last one whose effect is, with its ack; 0: none */
+    bool ended;        /* it is not ours any more, or was given back */
 } run;
 
 static hw_batch_ref ref_of(const run *r)
 {
-    return (hw_batch_ref){hw_str_of(r->slot->shared->sub->id), hw_str_of(r->batch.token)};
+    return (hw_batch_ref){hw_str_of(r->slot->shared->sub->id), hw_str_of(r->batch.token),
+                          r->committed};
 }
 
 /* I2, I3: what the serving thread extends. */
@@ -80,6 +84,12 @@ void hw_slot_leave(hw_slot *slot, const char *token, int64_t done, int status,
     slot->left_done = done;
 }
 
+/* What can be acked without its effect: in transactions nothing (I7). */
+static int64_t done_of(const run *r)
+{
+    return r->tx ? 0 : r->done;
+}
+
 /* What the store said of the batch is the run's end, unless all is well. */
 static bool goes_on(run *r, int s, const howdah_error *err)
 {
@@ -88,9 +98,14 @@ static bool goes_on(run *r, int s, const howdah_error *err)
     r->ended = true;
     if (s == HOWDAH_LOST) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", r->slot->shared->sub->id, err->message);
+        if (r->tx) { /* I7: if the batch is still ours, it is free at once */
+            hw_batch_ref ref = ref_of(r);
+
+            (void)r->io->ops->groups->release(r->io, &ref, NULL);
+        }
         return false;
     }
-    hw_slot_leave(r->slot, r->batch.token, r->done, s, err);
+    hw_slot_leave(r->slot, r->batch.token, done_of(r), s, err);
     r->slot->failed = s;
     hw_error_copy(&r->slot->error, err);
     return false;
@@ -136,7 +151,7 @@ static void give_back(run *r)
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_batch_ref ref = ref_of(r);
 
-    (void)goes_on(r, end_batch(r->io, &ref, r->done, &err), &err);
+    (void)goes_on(r, end_batch(r->io, &ref, done_of(r), &err), &err);
     r->ended = true;
 }
 
@@ -208,6 +223,8 @@ static bool commit_effect(run *r, size_t i)
     HW_FAULT_POINT("group.after_commit");
     if (s < 0 && is_refused(s, &err))
         return fail(r, i, err.message);
+    if (s >= 0)
+        r->committed = r->batch.events[i].global_sequence;
     return goes_on(r, s, &err);
 }
 
@@ -321,7 +338,7 @@ static void batch_over(run *r)
     hw_slot_hold(r->slot, "", 0);
     r->batch.done(&r->batch);
     r->failed_n = 0;
-    r->done = 0;
+    r->done = r->committed = 0;
 }
 
 static bool is_reserved(const hw_slot *slot)
@@ -470,7 +487,7 @@ void hw_shared_free(hw_shared *shared)
 static int let_go(hw_slot *slot, howdah_error *reterr)
 {
     hw_store *store = slot->shared->sub->bus->store;
-    hw_batch_ref ref = {hw_str_of(slot->shared->sub->id), hw_str_of(slot->left_token)};
+    hw_batch_ref ref = {hw_str_of(slot->shared->sub->id), hw_str_of(slot->left_token), 0};
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
@@ -567,7 +584,7 @@ static void extend(howdah_bus *bus, hw_shared *shared)
         hw_slot *slot = &shared->slots[i];
         char token[HW_BATCH_TOKEN_SIZE];
         int64_t now = hw_clock_mono_ms();
-        hw_batch_ref ref = {hw_str_of(shared->sub->id), {token, 0}};
+        hw_batch_ref ref = {hw_str_of(shared->sub->id), {token, 0}, 0};
 
         if (!slot->busy)
             continue;

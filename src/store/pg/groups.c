@@ -285,7 +285,7 @@ static int lease(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch
     if (s < 0 || found == HOWDAH_END)
         return s < 0 ? s : HOWDAH_END;
     if (moved) { /* the next lease has their new places */
-        const hw_batch_ref ref = {take->subscriber_id, hw_str_of(batch->token)};
+        const hw_batch_ref ref = {take->subscriber_id, hw_str_of(batch->token), 0};
 
         s = group_release(&pg->base, &ref, reterr);
         if (s >= 0)
@@ -378,6 +378,7 @@ static int group_ack(hw_store *store, const hw_batch_ref *batch, int64_t upto, h
     if (s < 0)
         return s;
     call_of_batch(&call, batch, upto);
+    hw_pg_param_int8(&call, batch->acked);
     hw_pg_param_bool(&call, !pg->caller_owned);
     s = check_answer(pg, &call, batch->subscriber_id, reterr);
     if (inside && pg->conn)
@@ -438,6 +439,7 @@ static int group_nack(hw_store *store, const hw_batch_ref *batch, int64_t sequen
         hw_pg_param_int8(&call, after_ms);
     else
         hw_pg_param_null(&call);
+    hw_pg_param_int8(&call, batch->acked);
     s = ask((hw_pg *)store, &call, &result, reterr);
     if (s >= 0 && !fate_of(hw_pg_get_str(result, 0, 0), ret_fate))
         s = fail_stale(batch->subscriber_id, reterr);
@@ -456,6 +458,7 @@ static int group_commit(hw_store *store, const hw_batch_ref *batch, int64_t upto
 
     hw_pg_tx_leave(pg);
     call_of_batch(&call, batch, upto);
+    hw_pg_param_int8(&call, batch->acked);
     if (s >= 0)
         s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && !hw_pg_get_bool(result, 0, 0))

@@ -18,13 +18,15 @@ static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID
 /* $1 subscriber $2 at most $3 member $4 lease $5 acked $6 process */
 static const Oid fetch_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT,
                                   HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
-/* $1 places $2, $3 first and last number $4 cap */
+/* $1 places $2 cap */
 static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT4};
-/* $1 subscriber $2 token $3 up to, or milliseconds $4 without waiting for the disk */
-static const Oid ack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_BOOL};
+/* $1 subscriber $2 token $3 up to, or milliseconds $4 acked already $5 without waiting for the disk
+ */
+static const Oid ack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_BOOL};
 static const Oid moved_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TID_ARRAY};
 static const Oid batch_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
-static const Oid nack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
+static const Oid nack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8,
+                                 HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
 
 /* $1 subscriber $2 member $3 process $4 token $5 lease */
 static const Oid reserve_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
@@ -50,6 +52,11 @@ static const Oid end_types[] = {HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT
     "SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED " FROM @schema@.events"                  \
                                          " WHERE (SELECT @schema@.group_has_range($4, $5, $6))"    \
                                          " AND global_sequence BETWEEN $1 AND $2"
+
+/* Unless the server has forgotten what was acked of the batch. */
+#define IF_KNOWN(acked, call, otherwise)                                                           \
+    "CASE WHEN " acked " = 0 OR @schema@.group_stands($1, $2, " acked ") THEN " call               \
+    " ELSE " otherwise " END"
 
 /* I2: true, once per statement. */
 #define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
@@ -77,11 +84,15 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
                            " ROW($2, 1, $3, 0, 0, false)::@schema@.group_batch)",
                            TYPES(moved_types)},
-    [HW_PG_GROUP_ACK] = {"SELECT @schema@.ack($1, $2, $3) WHERE " WITHOUT_WAITING_IF("$4"),
+    [HW_PG_GROUP_ACK] = {"SELECT " IF_KNOWN("$4", "@schema@.ack($1, $2, $3)",
+                                            "false") " WHERE " WITHOUT_WAITING_IF("$5"),
                          TYPES(ack_types)},
-    [HW_PG_GROUP_COMMIT] = {"SELECT @schema@.ack($1, $2, $3), current_setting('howdah.ring', true)",
-                            TYPES(batch_types)},
-    [HW_PG_GROUP_NACK] = {"SELECT @schema@.group_nack($1, $2, $3, $4, $5)", TYPES(nack_types)},
+    [HW_PG_GROUP_COMMIT] = {"SELECT " IF_KNOWN("$4", "@schema@.ack($1, $2, $3)",
+                                               "false") ", current_setting('howdah.ring', true)",
+                            ack_types, 4},
+    [HW_PG_GROUP_NACK] = {"SELECT " IF_KNOWN("$6", "@schema@.group_nack($1, $2, $3, $4, $5)",
+                                             "'lost'"),
+                          TYPES(nack_types)},
     [HW_PG_GROUP_EXTEND] = {"SELECT @schema@.extend_lease($1, $2, " MS("$3") ") WHERE"
                                                                              " " WITHOUT_WAITING,
                             TYPES(batch_types)},

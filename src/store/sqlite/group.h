@@ -37,6 +37,7 @@ typedef struct hw_sqlite_token {
     bool retry; /* of a retry, else of a lot */
     int64_t number;
     int64_t fence;
+    int64_t acked; /* of hw_batch_ref */
 } hw_sqlite_token;
 
 /* ---- group_rows.c */
@@ -135,7 +136,8 @@ int hw_sqlite_group_fail(hw_sqlite_group *g, const hw_sqlite_failure *f, hw_sqli
 
 int hw_sqlite_lot_ack(hw_sqlite_group *g, hw_lot *lot, int64_t upto, howdah_error *reterr);
 /* Acks by a token.  LOST. */
-int hw_sqlite_token_ack(hw_sqlite_group *g, hw_str token, int64_t upto, howdah_error *reterr);
+int hw_sqlite_token_ack(hw_sqlite_group *g, hw_str token, int64_t acked, int64_t upto,
+                        howdah_error *reterr);
 int hw_sqlite_group_ack(hw_store *base, const hw_batch_ref *batch, int64_t upto,
                         howdah_error *reterr);
 int hw_sqlite_group_nack(hw_store *base, const hw_batch_ref *batch, int64_t sequence, hw_str error,

@@ -2,6 +2,7 @@
  * group_ack.c - what members say of their batches: ack, nack, extend, release; see group.h.
  *
  *   I1  Everything here names a token.  One that is not stored changes nothing, and is LOST.
+ *   I2  So is a batch of which more is acked than this file knows: it was replaced by an older one.
  */
 #include <assert.h>
 
@@ -19,8 +20,10 @@ static int find_lot(hw_sqlite_group *g, const hw_sqlite_token *t, hw_lot *ret_lo
 
     if (s < 0)
         return s;
-    return s == HOWDAH_OK && ret_lot->token == t->fence ? HOWDAH_OK
-                                                        : hw_sqlite_fail_stale(g, reterr);
+    if (s == HOWDAH_OK && ret_lot->token == t->fence &&
+        (t->acked == 0 || ret_lot->taken == 0 || ret_lot->events[ret_lot->pos] > t->acked))
+        return HOWDAH_OK;
+    return hw_sqlite_fail_stale(g, reterr);
 }
 
 static int find_retry(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_retry *ret_retry,
@@ -31,8 +34,9 @@ static int find_retry(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_re
 
     if (s < 0)
         return s;
-    return s == HOWDAH_OK && ret_retry->token == t->fence ? HOWDAH_OK
-                                                          : hw_sqlite_fail_stale(g, reterr);
+    return s == HOWDAH_OK && ret_retry->token == t->fence && ret_retry->sequence > t->acked
+               ? HOWDAH_OK
+               : hw_sqlite_fail_stale(g, reterr);
 }
 
 /* ----------------------------------------------------------------------- ack */
@@ -80,13 +84,15 @@ static int retry_ack(hw_sqlite_group *g, hw_sqlite_retry *r, int64_t upto, howda
     return hw_sqlite_store_retry(g, r, HW_STR_NULL, HW_STR_NULL, reterr);
 }
 
-int hw_sqlite_token_ack(hw_sqlite_group *g, hw_str token, int64_t upto, howdah_error *reterr)
+int hw_sqlite_token_ack(hw_sqlite_group *g, hw_str token, int64_t acked, int64_t upto,
+                        howdah_error *reterr)
 {
     hw_sqlite_token t = {.retry = false};
     int s = hw_sqlite_token_of(token, &t, reterr);
 
     if (s < 0)
         return s;
+    t.acked = acked;
     if (t.retry) {
         hw_sqlite_retry r;
 
@@ -113,7 +119,7 @@ int hw_sqlite_group_ack(hw_store *base, const hw_batch_ref *batch, int64_t upto,
 
     if (s < 0)
         return s;
-    s = hw_sqlite_token_ack(&g, batch->token, upto, reterr);
+    s = hw_sqlite_token_ack(&g, batch->token, batch->acked, upto, reterr);
     HW_FAULT_POINT("sqlite.group_before_commit");
     return hw_sqlite_group_leave(&g, s, reterr);
 }
@@ -130,7 +136,7 @@ int hw_sqlite_group_commit(hw_store *base, const hw_batch_ref *batch, int64_t up
         return s;
     s = hw_sqlite_group_load(&g, store, batch->subscriber_id, reterr);
     if (s >= 0)
-        s = hw_sqlite_token_ack(&g, batch->token, upto, reterr);
+        s = hw_sqlite_token_ack(&g, batch->token, batch->acked, upto, reterr);
     hw_sqlite_group_done(&g);
     return hw_sqlite_leave(store, s, reterr);
 }
@@ -356,6 +362,7 @@ int hw_sqlite_group_nack(hw_store *base, const hw_batch_ref *batch, int64_t sequ
         s = hw_sqlite_group_enter(&g, (hw_sqlite *)base, batch->subscriber_id, true, reterr);
     if (s < 0)
         return s;
+    t.acked = batch->acked;
     s = t.retry ? nack_retry(&g, &t, &f, ret_fate, reterr) : nack_lot(&g, &t, &f, ret_fate, reterr);
     return hw_sqlite_group_leave(&g, s, reterr);
 }

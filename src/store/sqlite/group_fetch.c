@@ -414,7 +414,7 @@ static int take_batch(taking *t, howdah_error *reterr)
     int s = HOWDAH_OK;
 
     if (t->take->acked.s)
-        s = hw_sqlite_token_ack(t->g, t->take->acked, INT64_MAX, reterr);
+        s = hw_sqlite_token_ack(t->g, t->take->acked, 0, INT64_MAX, reterr);
     if (s >= 0)
         s = take_any(t, reterr);
     if (s != HOWDAH_END || t->g->status != HW_SUB_ACTIVE)
