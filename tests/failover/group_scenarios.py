@@ -231,7 +231,8 @@ def crash_under_a_reservation(run, name, pooled):
         stage.append(1, types=("hold.a",))
         stage.append(3000, tx_size=1000)
         stage.append(1, types=("hold.b",))
-        hands = share(stage, "quick", "handler", concurrency=THREADS, batch=100, lease_ms=20000)
+        # A batch whose answer the server took with it waits for its lease.
+        hands = share(stage, "quick", "handler", concurrency=THREADS, batch=100, lease_ms=2000)
         stage.until_files(["quick.hold.a"])
         run.comment("reserved" if reservation(stage) != "0" else "not reserved: handlers were not quick enough")
         stage.site.restart(signal.SIGQUIT)

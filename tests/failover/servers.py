@@ -192,12 +192,14 @@ class Cluster:
         self.process = self.place.start(
             os.path.join(self.place.bin, "postgres"), "-D", self.data, "-c",
             "unix_socket_directories=" + self.home, *self.options, log=self.log, end=signal.SIGQUIT)  # it takes its memory with it
-        until(self.is_ready, "%s is ready" % self.name)
+        try:
+            until(self.is_ready, "%s is ready" % self.name)
+        except AssertionError as late:
+            with open(self.log, errors="replace") as log:
+                raise AssertionError("%s\n%s" % (late, log.read()[-2000:])) from late
 
     def is_ready(self):
-        if self.process.poll() is not None:
-            with open(self.log, errors="replace") as log:
-                raise AssertionError("%s has ended:\n%s" % (self.name, log.read()[-2000:]))
+        assert self.process.poll() is None, "%s has ended" % self.name
         try:
             with open(os.path.join(self.data, "postmaster.pid")) as state:
                 lines = state.read().split("\n")
