@@ -58,6 +58,13 @@ void hw_lot_shorten(hw_lot *lot, int64_t n)
         set_taken(lot, n);
 }
 
+/* What was counted for the batch is not the next event's when none of the batch is left: a suspect
+   has its one try (but see I4), any other none. */
+static void count_anew(hw_lot *lot, const hw_group_rules *rules)
+{
+    lot->attempts = lot->pos < lot->careful && rules->max_retries > 0 ? 1 : 0;
+}
+
 /* A batch is over when nothing of it is left, also where those that have failed were its last. */
 void hw_lot_ack(hw_lot *lot, const hw_group_rules *rules, int64_t upto)
 {
@@ -71,10 +78,10 @@ void hw_lot_ack(hw_lot *lot, const hw_group_rules *rules, int64_t upto)
     lot->at = lot->last;
     lot->token = 0;
     lot->until_us = 0;
-    lot->attempts = lot->pos < lot->careful && rules->max_retries > 0 ? 1 : 0;
+    count_anew(lot, rules);
 }
 
-void hw_lot_take_out(hw_lot *lot, int64_t i)
+void hw_lot_take_out(hw_lot *lot, const hw_group_rules *rules, int64_t i)
 {
     int64_t at = lot->pos + i;
 
@@ -85,6 +92,8 @@ void hw_lot_take_out(hw_lot *lot, int64_t i)
     lot->taken--;
     if (lot->careful > at)
         lot->careful--;
+    if (lot->taken == 0)
+        count_anew(lot, rules);
     check(lot);
 }
 
@@ -100,7 +109,8 @@ bool hw_lot_needs_list(const hw_lot *lot)
 
 void hw_lot_release(hw_lot *lot)
 {
-    lot->attempts--;
+    if (lot->taken > 0)
+        lot->attempts--;
     lot->taken = 0;
     lot->token = 0;
     lot->until_us = 0;

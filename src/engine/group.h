@@ -60,7 +60,7 @@ void hw_lot_shorten(hw_lot *lot, int64_t n);
 /* The events of the batch up to this number are handled. */
 void hw_lot_ack(hw_lot *lot, const hw_group_rules *rules, int64_t upto);
 /* Takes the i-th event of the batch out of it: it is somebody else's matter from now on. */
-void hw_lot_take_out(hw_lot *lot, int64_t i);
+void hw_lot_take_out(hw_lot *lot, const hw_group_rules *rules, int64_t i);
 /* Nothing of it is left: it can go. */
 bool hw_lot_is_over(const hw_lot *lot);
 /* The list is through, but not the lot: the next part of the list is to be made. */

@@ -170,7 +170,8 @@ $howdah$;
 -- group_lot_without(g, l, seq bigint, of_stream text) -> void
 --
 -- Takes an event that has failed out of the batch of a lot, with the later ones of its stream, which wait: from now on
--- they are group_retries' matter, whether the rest of the batch is acked or given back.
+-- they are group_retries' matter, whether the rest of the batch is acked or given back.  When nothing of it is left, what
+-- was counted for the batch is not the next event's: a suspect has its one try, any other none.
 -- Reads: events.  Writes: group_lots.
 CREATE OR REPLACE FUNCTION @schema@.group_lot_without(g @schema@.group_state, l @schema@.group_lots, seq bigint, of_stream text)
 RETURNS void
@@ -191,7 +192,9 @@ BEGIN
     UPDATE @schema@.group_lots AS k
     SET tids = l.tids[1 : l.pos] || kept || l.tids[l.pos + l.taken + 1 : l.n], taken = cardinality(kept),
         n = l.n - l.taken + cardinality(kept),
-        careful = CASE WHEN l.careful > l.pos THEN greatest(l.pos, l.careful - l.taken + cardinality(kept)) ELSE l.careful END
+        careful = CASE WHEN l.careful > l.pos THEN greatest(l.pos, l.careful - l.taken + cardinality(kept)) ELSE l.careful END,
+        attempts = CASE WHEN cardinality(kept) > 0 THEN l.attempts
+                        WHEN l.careful > l.pos + l.taken AND NOT l.untried AND g.max_retries > 0 THEN 1 ELSE 0 END
     WHERE k.group_id = g.group_id AND k.lot = l.lot;
 END
 $howdah$;
@@ -353,7 +356,7 @@ DECLARE
 BEGIN
     IF t.kind = 'l' THEN
         UPDATE @schema@.group_lots AS k
-        SET until = '-infinity', attempts = k.attempts - 1, taken = 0, token = 0
+        SET until = '-infinity', attempts = k.attempts - CASE WHEN k.taken > 0 THEN 1 ELSE 0 END, taken = 0, token = 0
         WHERE k.group_id = g.group_id AND k.lot = t.number AND k.token = t.fence;
     ELSE
         UPDATE @schema@.group_retries AS k

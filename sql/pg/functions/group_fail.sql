@@ -24,7 +24,8 @@ $howdah$;
 -- group_retry_on(g, r, after bigint) -> void
 --
 -- A stuck stream is past the event "after": the next one that waits is due at once; without one the stream is
--- free again.
+-- free again.  What it had to wait for in its lot (prior) it still waits for: a person may have ended the event "after"
+-- before that is acked.
 -- Writes: group_retries.
 CREATE OR REPLACE FUNCTION @schema@.group_retry_on(g @schema@.group_state, r @schema@.group_retries, after bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -38,7 +39,7 @@ BEGIN
     ELSE
         UPDATE @schema@.group_retries AS k
         SET sequence = next, last = 0, taken = 0, attempts = 0, token = 0, due = clock_timestamp(), until = '-infinity',
-            dead_letter = NULL, error = NULL, member = NULL, prior_lot = NULL, prior = NULL
+            dead_letter = NULL, error = NULL, member = NULL
         WHERE k.group_id = r.group_id AND k.retry = r.retry;
     END IF;
 END

@@ -318,8 +318,9 @@ $howdah$;
 -- group_spent(g, l, seq bigint) -> text
 --
 -- The one event of a page has ended the lease of each member that had it, as often as it may be tried: it fails for
--- good (see group_fail()), and the lot goes on after it.
--- Writes: group_lots; see group_fail().
+-- good (see group_fail()), and the lot goes on after it.  Where its stream is stuck before it, it waits as others do, and
+-- has its tries when it is its turn.
+-- Writes: group_lots, group_retries; see group_fail().
 CREATE OR REPLACE FUNCTION @schema@.group_spent(g @schema@.group_state, l @schema@.group_lots, seq bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -338,6 +339,9 @@ BEGIN
         IF r.retry IS NULL OR victim.seq < r.sequence THEN
             outcome := @schema@.group_fail(g, victim.seq, victim.stream, victim.seq, l.attempts - 1,
                                            format('the lease ran out, after %s tries', l.attempts - 1), NULL, r);
+        ELSE
+            UPDATE @schema@.group_retries AS k SET upto = greatest(k.upto, victim.seq)
+            WHERE k.group_id = r.group_id AND k.retry = r.retry;
         END IF;
     END IF;
     PERFORM @schema@.group_lot_ack(g, l.lot, l.token, seq);

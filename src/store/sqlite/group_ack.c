@@ -237,7 +237,7 @@ static int take_out(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f, sqlit
         found = found || sequence == f->sequence;
         if (out) {
             f->upto = sequence;
-            hw_lot_take_out(lot, i);
+            hw_lot_take_out(lot, &g->rules, i);
         } else {
             i++;
         }
@@ -287,11 +287,12 @@ static int fail_of_lot(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f, hw
                        sqlite3_stmt *stmt, hw_group_fate *ret_fate, howdah_error *reterr)
 {
     int64_t prior = 0;
-    int s = take_out(g, lot, f, stmt, reterr);
+    int s;
 
+    f->tries = lot->attempts; /* before it leaves the lot, which counts the next one's then */
+    s = take_out(g, lot, f, stmt, reterr);
     if (s == HOWDAH_END)
         return not_in_batch(f->sequence, reterr);
-    f->tries = lot->attempts;
     if (s >= 0)
         s = find_prior(g, lot, f, stmt, &prior, reterr);
     if (s >= 0)

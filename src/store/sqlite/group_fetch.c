@@ -213,11 +213,11 @@ static int wait_behind(hw_sqlite_group *g, const howdah_event *event, howdah_err
     return s;
 }
 
-static void take_out(hw_lot *lot, int64_t sequence)
+static void take_out(const hw_sqlite_group *g, hw_lot *lot, int64_t sequence)
 {
     for (int64_t i = 0; i < lot->taken; i++)
         if (lot->events[lot->pos + i] == sequence) {
-            hw_lot_take_out(lot, i);
+            hw_lot_take_out(lot, &g->rules, i);
             return;
         }
 }
@@ -234,15 +234,15 @@ static int without_stuck(taking *t, hw_lot *lot, howdah_error *reterr)
         if (s == HOWDAH_END)
             t->page->events[kept++] = t->page->events[i];
         else if (s >= 0)
-            take_out(lot, t->page->events[i].global_sequence);
+            take_out(t->g, lot, t->page->events[i].global_sequence);
     }
     if (t->g->retries && s >= 0)
         t->page->n = kept;
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* An event has ended the lease of each member that had it: it fails for good, unless it is its
-   retry's matter already. */
+/* An event has ended the lease of each member that had it: it fails for good, unless its stream is
+   stuck before it: then it waits as others do, and has its tries when it is its turn. */
 static int spend_event(hw_sqlite_group *g, const howdah_event *event, int64_t tries,
                        howdah_error *reterr)
 {
@@ -262,6 +262,8 @@ static int spend_event(hw_sqlite_group *g, const howdah_event *event, int64_t tr
         s = hw_sqlite_group_fail(g, &f, NULL, &fate, reterr);
     else if (s == HOWDAH_OK && f.sequence < r.sequence)
         s = hw_sqlite_group_fail(g, &f, &r, &fate, reterr);
+    else if (s == HOWDAH_OK)
+        s = wait_behind(g, event, reterr);
     hw_sqlite_retry_done(&r);
     return s;
 }
