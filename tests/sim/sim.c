@@ -167,7 +167,7 @@ static void begin(sim *s, uint64_t seed, const sim_bug *bug)
                                    .wrong = on_wrong};
     s->world.on_commit = on_commit;
     s->world.on_commit_ctx = s;
-    wraps_use(&s->world, seed, on_sleep, s);
+    wraps_use(&s->world.now_us, seed, on_sleep, s);
     writers_init(&s->world);
     if ((s->world.burst > 0 || s->world.sleeper) && s->world.writers_n < 2)
         s->world.writers_n = 2;

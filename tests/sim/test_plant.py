@@ -1,11 +1,21 @@
 #!/usr/bin/env python3
-"""A mistake is planted where its piece of code is, or not at all."""
+"""A mistake is planted where its piece of code is, or not at all.
+
+  test_plant.py [MODULE]     one beside this file whose edits are meant, such as groups/plant_groups
+"""
+import importlib
 import os
 import re
 import sys
 
 sys.dont_write_bytecode = True
 import plant
+
+HERE = os.path.dirname(os.path.abspath(plant.__file__))
+NAMES = os.path.join(HERE, os.path.dirname(sys.argv[1]) if sys.argv[1:] else "", "planted.h")
+if sys.argv[1:]:
+    sys.path.insert(0, os.path.join(HERE, os.path.dirname(sys.argv[1])))
+    plant.EDITS[:] = importlib.import_module(os.path.basename(sys.argv[1])).EDITS
 
 
 def ends(texts):
@@ -35,7 +45,7 @@ def a_piece_that_is_there_twice_ends_the_build():
 
 
 def every_mistake_that_has_a_name_is_planted():
-    with open(os.path.join(os.path.dirname(plant.__file__), "planted.h"), encoding="utf-8") as f:
+    with open(NAMES, encoding="utf-8") as f:
         names = set(re.findall(r"^    PLANTED_(\w+),", f.read(), re.M)) - {"NONE"}
     texts = [piece for piece, _ in plant.EDITS]
     plant.plant(texts)

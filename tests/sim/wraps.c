@@ -3,23 +3,34 @@
  */
 #include "wraps.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "bus/bus.h"
+#include "dice.h"
 
-static world *the_world;
+static int64_t *world_us;
+static int64_t booted_us;
+static int boots;
 static sim_dice library_dice;
 static void (*sleep_fn)(void *ctx, int64_t ms);
 static void *sleep_ctx;
 
-void wraps_use(world *w, uint64_t seed, void (*on_sleep)(void *ctx, int64_t ms), void *ctx)
+void wraps_use(int64_t *now_us, uint64_t seed, void (*on_sleep)(void *ctx, int64_t ms), void *ctx)
 {
-    the_world = w;
+    world_us = now_us;
+    booted_us = 0;
+    boots = 0;
     library_dice.state = seed ^ UINT64_C(0x5851F42D4C957F2D);
     sleep_fn = on_sleep;
     sleep_ctx = ctx;
+}
+
+void wraps_reboot(void)
+{
+    booted_us = *world_us;
+    boots++;
 }
 
 /* The linker's --wrap gives these names. */
@@ -27,6 +38,8 @@ void wraps_use(world *w, uint64_t seed, void (*on_sleep)(void *ctx, int64_t ms),
 int64_t __wrap_hw_clock_wall_us(void);
 int64_t __wrap_hw_clock_mono_ms(void);
 int64_t __wrap_hw_clock_mono_us(void);
+int64_t __wrap_hw_clock_end_ms(int64_t for_ms);
+void __wrap_hw_clock_boot(char ret_text[HW_BOOT_TEXT + 1]);
 void __wrap_hw_clock_sleep_ms(int64_t ms);
 bool __wrap_hw_random_bytes(void *out, size_t n);
 uint32_t __wrap_hw_random_u32(void);
@@ -34,17 +47,29 @@ int __wrap_hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *ret
 
 int64_t __wrap_hw_clock_wall_us(void)
 {
-    return INT64_C(1767225600000000) + the_world->now_us;
+    return INT64_C(1767225600000000) + *world_us;
 }
 
 int64_t __wrap_hw_clock_mono_ms(void)
 {
-    return the_world->now_us / 1000;
+    return (*world_us - booted_us) / 1000;
 }
 
 int64_t __wrap_hw_clock_mono_us(void)
 {
-    return the_world->now_us;
+    return *world_us - booted_us;
+}
+
+int64_t __wrap_hw_clock_end_ms(int64_t for_ms)
+{
+    int64_t now = __wrap_hw_clock_mono_ms();
+
+    return for_ms < 0 || for_ms > INT64_MAX - now ? INT64_MAX : now + for_ms;
+}
+
+void __wrap_hw_clock_boot(char ret_text[HW_BOOT_TEXT + 1])
+{
+    (void)snprintf(ret_text, HW_BOOT_TEXT + 1, "boot-%d", boots);
 }
 
 void __wrap_hw_clock_sleep_ms(int64_t ms)
@@ -52,7 +77,7 @@ void __wrap_hw_clock_sleep_ms(int64_t ms)
     if (sleep_fn)
         sleep_fn(sleep_ctx, ms);
     else
-        the_world->now_us += ms * 1000;
+        *world_us += ms * 1000;
 }
 
 bool __wrap_hw_random_bytes(void *out, size_t n)
