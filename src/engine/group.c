@@ -40,7 +40,9 @@ void hw_lot_lease(hw_lot *lot, const hw_group_rules *rules, int64_t max, int64_t
     assert(max > 0 && left > 0 && token != 0);
     if (lot->taken > 0 && lot->careful < lot->pos + lot->taken)
         lot->careful = lot->pos + lot->taken; /* its lease has run out */
-    lot->attempts = (lot->taken > 1 && rules->max_retries == 0 ? 0 : lot->attempts) + 1;
+    if (lot->taken > 1 && rules->max_retries == 0)
+        lot->attempts = 0; /* I4 */
+    lot->attempts++;
     lot->token = token;
     lot->until_us = until_us;
     set_taken(lot, lot->careful > lot->pos ? 1 : left < max ? left : max);

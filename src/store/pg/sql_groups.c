@@ -49,9 +49,10 @@ static const Oid end_types[] = {HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT
 
 /* The events of a range, if the server knows it: asked once, before any row. */
 #define RANGE_ROWS                                                                                 \
-    "SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED " FROM @schema@.events"                  \
-                                         " WHERE (SELECT @schema@.group_has_range($4, $5, $6))"    \
-                                         " AND global_sequence BETWEEN $1 AND $2"
+    "SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED                                              \
+        " FROM @schema@.events"                                                                    \
+        " WHERE (SELECT @schema@.group_has_range($4, $5, $6))"                                     \
+        " AND global_sequence BETWEEN $1 AND $2"
 
 /* Unless the server has forgotten what was acked of the batch. */
 #define IF_KNOWN(acked, call, otherwise)                                                           \

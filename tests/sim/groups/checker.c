@@ -104,6 +104,15 @@ void checker_step(group_checker *c, int64_t now_us)
     }
 }
 
+static int left_of(const check_batch *b)
+{
+    int left = 0;
+
+    for (int i = 0; i < b->n; i++)
+        left += !b->out[i];
+    return left;
+}
+
 /* What had it before has lost it, and all that was with it is suspect (G5). */
 static void make_stale(group_checker *c, int64_t now_us, int64_t number)
 {
@@ -113,9 +122,13 @@ static void make_stale(group_checker *c, int64_t now_us, int64_t number)
         if (!is_live(b) || runs(b, now_us) || place_in(b, number) < 0)
             continue;
         b->stale = true;
-        for (int i = 0; i < b->n; i++)
-            if (!b->out[i])
-                c->events[b->events[i]].suspect = true;
+        for (int i = 0; i < b->n; i++) {
+            if (b->out[i])
+                continue;
+            c->events[b->events[i]].suspect = true;
+            if (c->rules.max_retries == 0 && !b->retry && left_of(b) > 1)
+                c->events[b->events[i]].lot_tries = 0;
+        }
     }
 }
 

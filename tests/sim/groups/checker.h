@@ -11,12 +11,12 @@
  *       its batch is left.  Whoever names it is told so, and changes nothing.  While a lease runs
  *       its token is good.
  *   G5  A try is counted before it begins, and against the event that was tried: a batch says how
- *       often.  What was out when a lease ran out comes one by one.  After the last try there is a
- *       dead letter, or the group halts; not before.  A retry comes when it is due.
- *   G6  Whoever has to wait for a person waits: a stream that is held, a group that is paused or
- *       halted.
- *   G7  What was acked, or is a dead letter that nobody wants to have tried again, never comes
- *       again, unless the group is reset.
+ *       often.  What was out when a lease ran out comes one by one; where nothing is retried, each
+ * of several that were out together has its one try then.  After the last try there is a dead
+ * letter, or the group halts; not before.  A retry comes when it is due. G6  Whoever has to wait
+ * for a person waits: a stream that is held, a group that is paused or halted. G7  What was acked,
+ * or is a dead letter that nobody wants to have tried again, never comes again, unless the group is
+ * reset.
  *
  * Only G1, G2 and G4 are judged of a dead letter before which an earlier event of its stream fails
  * later: that one takes along all that follows it, and what waits in a stream is known by its first

@@ -26,9 +26,8 @@ EDITS = [
     size("PER_LANE_MIN", 225, 2),
 
     # ---- tokens and leases
-    ("return s == HOWDAH_OK && ret_lot->token == t->fence ? HOWDAH_OK",
-     """return s == HOWDAH_OK && (PLANTED(TOKEN_UNCHECKED) || ret_lot->token == t->fence)
-         ? HOWDAH_OK"""),
+    ("if (s == HOWDAH_OK && ret_lot->token == t->fence &&",
+     "if (s == HOWDAH_OK && (PLANTED(TOKEN_UNCHECKED) || ret_lot->token == t->fence) &&"),
     ("s = hw_sqlite_load_lot(t->g, where, t->g->now_us, &lot, reterr);",
      """s = hw_sqlite_load_lot(t->g, where, PLANTED(LEASE_UNSEEN) ? INT64_MAX : t->g->now_us, &lot,
                             reterr);"""),
@@ -59,8 +58,8 @@ EDITS = [
      "if (tries <= rules->max_retries + PLANTED(LAST_TRY_FREE))"),
     ("return fate == HW_FATE_RETRY ?", "return fate == HW_FATE_RETRY && !PLANTED(RETRY_EARLY) ?"),
 
-    ("if (lot->taken == 0) count_anew(lot);",
-     "if (lot->taken == 0 && !PLANTED(NEIGHBOUR_SPENT)) count_anew(lot);"),
+    ("if (lot->taken == 0) count_anew(lot, rules);",
+     "if (lot->taken == 0 && !PLANTED(NEIGHBOUR_SPENT)) count_anew(lot, rules);"),
     ("s = wait_behind(g, event, reterr);",
      "s = PLANTED(SUSPECT_DROPPED) ? HOWDAH_OK : wait_behind(g, event, reterr);"),
 
