@@ -60,8 +60,6 @@ EDITS = [
 
     ("if (lot->taken == 0) count_anew(lot, rules);",
      "if (lot->taken == 0 && !PLANTED(NEIGHBOUR_SPENT)) count_anew(lot, rules);"),
-    ("s = wait_behind(g, event, reterr);",
-     "s = PLANTED(SUSPECT_DROPPED) ? HOWDAH_OK : wait_behind(g, event, reterr);"),
 
     # ---- people
     ("return rules->on_fail == HOWDAH_FAIL_HOLD && keyed ?",

@@ -25,8 +25,6 @@ const planted_row planted_rows[] = {
     {"a group does not go where its subscription is put", PLANTED_RESET_UNHEARD, "G1 G4 G7", false},
     {"tries of an event that left its lot count for the next one", PLANTED_NEIGHBOUR_SPENT, "G5",
      false},
-    {"a suspect of a stuck stream is dropped after its last try", PLANTED_SUSPECT_DROPPED, "G1 G2",
-     false},
     {"of a list that is made later only the first part is seen", PLANTED_LIST_CUT, "G1 G2", false},
     {"an exchange does not look whether the group is paused", PLANTED_PAUSE_UNHEARD, "G6", false},
     /* of the board */
