@@ -130,15 +130,13 @@ BEGIN
 END
 $howdah$;
 
--- What the ways to deal share: r has the rows to deal (seq, at, lane), by number; e.top is the number up to which
--- they were read.  A short lot that nobody has touched yet grows, so that a lane whose member is slow has few of them.
+-- What the ways to deal share: d has what is to be dealt, a row for each lane; e.top is the number up to which it was
+-- read.  A short lot that nobody has touched yet grows, so that a lane whose member is slow has few of them.
 -- gaps are the numbers in between without an event that may still get one: first, last, first ...
 /* define @deal_rows@
 o AS MATERIALIZED (
         SELECT l.lot % g.lanes AS lane, max(l.lot) AS lot, min(l.lot) AS low FROM @schema@.group_lots AS l
         WHERE l.group_id = g.group_id AND l.lot >= p.floor GROUP BY 1
-    ), d AS MATERIALIZED (
-        SELECT r.lane, count(*) AS n, min(r.seq) AS lo, max(r.seq) AS hi, array_agg(r.at) AS tids FROM r GROUP BY r.lane
     ), small AS MATERIALIZED (
         SELECT k.lot, d.lane FROM d JOIN o ON o.lane = d.lane JOIN @schema@.group_lots AS k ON k.group_id = g.group_id AND k.lot = o.lot
         WHERE k.until = '-infinity' AND k.attempts = 0 AND k.pos = 0 AND k.n + d.n <= 250 AND k.hi < d.lo AND k.tids IS NOT NULL
@@ -214,12 +212,16 @@ BEGIN
         bound := p.high + 50000; -- rows that do not match are looked at, too
     END IF;
     IF whole AND NOT holes THEN
-        WITH r AS MATERIALIZED (
-            SELECT v.global_sequence AS seq, v.ctid AS at, hashtext(v.stream) & (g.lanes - 1) AS lane
-            FROM @schema@.events AS v
-            WHERE v.global_sequence > p.high AND v.global_sequence <= bound ORDER BY v.global_sequence LIMIT most
+        -- In one pass: the events are not put anywhere in between.
+        WITH d AS MATERIALIZED (
+            SELECT r.lane, count(*) AS n, min(r.seq) AS lo, max(r.seq) AS hi, array_agg(r.at) AS tids,
+                   count(*) FILTER (WHERE r.seq > proven) AS unproven
+            FROM (SELECT v.global_sequence AS seq, v.ctid AS at, hashtext(v.stream) & (g.lanes - 1) AS lane
+                  FROM @schema@.events AS v
+                  WHERE v.global_sequence > p.high AND v.global_sequence <= bound ORDER BY v.global_sequence LIMIT most) AS r
+            GROUP BY r.lane
         ), e AS MATERIALIZED (
-            SELECT max(r.seq) AS top, count(*) FILTER (WHERE r.seq > proven) AS seen, NULL::bigint[] AS in_holes FROM r
+            SELECT max(d.hi) AS top, coalesce(sum(d.unproven), 0) AS seen, NULL::bigint[] AS in_holes FROM d
         ), @deal_rows@;
     ELSE
         WITH appeared AS MATERIALIZED (
@@ -243,6 +245,8 @@ BEGIN
             FROM (SELECT l.seq, l.at, l.lane FROM appeared AS l WHERE l.matches
                   UNION ALL SELECT * FROM above UNION ALL SELECT * FROM of_type) AS x
             ORDER BY x.seq
+        ), d AS MATERIALIZED (
+            SELECT r.lane, count(*) AS n, min(r.seq) AS lo, max(r.seq) AS hi, array_agg(r.at) AS tids FROM r GROUP BY r.lane
         ), e AS MATERIALIZED (
             -- When not all was found, up to the last one; else up to where the log is known, or was looked at.
             SELECT CASE WHEN count(*) = most THEN max(x.seq)
