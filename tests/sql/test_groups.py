@@ -4,84 +4,9 @@ import json
 import random
 import sys
 
-from bus import Bus, Refused, command, run
+from bus import Refused, command, run
+from group_steps import LEVELS, ack, append, bus, drain, expire, fetch, fresh, holes, in_order, nack, subscribe
 from session import sessions, until
-
-bus = Bus("groups")
-LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
-serial = 0
-
-
-def fresh():
-    """The name of a group, and the prefix of streams and types, that no other test has."""
-    global serial
-    serial += 1
-    return "g%d" % serial
-
-
-def append(name, streams, rounds=1):
-    """Events of these streams in turn, type NAME.made; returns nothing."""
-    bus.sql("SELECT {}.append('%s:' || x.s, '%s.made') FROM (SELECT u.s FROM generate_series(1, %d) AS i,"
-            " unnest(ARRAY[%s]) WITH ORDINALITY AS u(s, o) ORDER BY i, u.o) AS x" % (name, name, rounds, ", ".join("'%s'" % s for s in streams)))
-
-
-def subscribe(name, arguments=""):
-    assert bus.one("SELECT {}.subscribe('%s', pattern => '%s.made'%s)" % (name, name, arguments)) == "t"
-
-
-class Event(tuple):
-    """token, attempt, sequence, stream without its prefix, version."""
-    token, attempt, sequence, stream, version = (property(lambda self, i=i: self[i]) for i in range(5))
-
-
-def fetch(name, n=100, session=None, arguments=""):
-    rows = (session or bus).sql(
-        "SELECT token, attempt, global_sequence, split_part(stream, ':', 2), version"
-        " FROM {}.fetch('%s', %d%s)" % (name, n, arguments))
-    return [Event((token, int(attempt), int(sequence), stream, int(version)))
-            for token, attempt, sequence, stream, version in rows]
-
-
-def ack(name, token, upto=None, session=None):
-    return (session or bus).one("SELECT {}.ack('%s', '%s'%s)" % (name, token, ", %d" % upto if upto else "")) == "t"
-
-
-def nack(name, event, error="no", after="NULL", session=None):
-    return (session or bus).one("SELECT {}.group_nack('%s', '%s', %d, '%s', %s)"
-                                % (name, event.token, event.sequence, error, after))
-
-
-def drain(name, n=100, session=None):
-    """All that comes, acked: stream and version, in the order in which it came."""
-    got = []
-    while True:
-        batch = fetch(name, n, session)
-        if not batch:
-            return got
-        got += [(e.stream, e.version) for e in batch]
-        assert ack(name, batch[0].token, session=session)
-
-
-def in_order(got):
-    """Each stream from version 1 on, without a gap, each event once; returns how many."""
-    seen = {}
-    for stream, version in got:
-        assert version == seen.get(stream, 0) + 1, (stream, version, seen.get(stream))
-        seen[stream] = version
-    return len(got)
-
-
-def expire(name):
-    """The leases of all batches that are out end now."""
-    bus.sql("UPDATE {}.group_lots SET until = clock_timestamp() - interval '1 second' WHERE taken > 0;"
-            "UPDATE {}.group_retries SET until = clock_timestamp() - interval '1 second' WHERE taken > 0")
-
-
-def holes():
-    return int(bus.one("SELECT count(*) FROM {}.group_holes"))
-
-
-# ---- taking and acking
 
 
 def every_event_comes_once_and_each_stream_in_order():
@@ -698,303 +623,40 @@ def an_event_of_another_batch_cannot_be_failed():
     bus.refuses("SELECT {}.nack('%s', '%s', %d)" % (name, one[0].token, other[0].sequence), "UH006", "is not in the batch")
 
 
-# ---- one process has the group for itself
-
-
-class Reserved:
-    """What a process does that has reserved a group, one step at a time."""
-
-    def __init__(self, name, session=None):
-        self.name, self.session = name, session or bus
-        token = random.randrange(1, 2 ** 48)
-        held = self.session.one("SELECT {}.group_reserve('%s', 'holder', 7, %d, 30000)" % (name, token))
-        self.token = token if held == "t" else None
-        self.got, self.acked = [], 0
-
-    def take(self, numbers=10):
-        """(state, lot, lo, hi, gaps); acks what was handled before."""
-        fresh = random.randrange(1, 2 ** 48)
-        state, lot, lo, hi, gaps = self.session.sql(
-            "SELECT state, lot, lo, hi, gaps FROM {}.group_take_range('%s', %s, %d, %d, %d, 30000)"
-            % (self.name, self.token, fresh, self.acked, numbers))[0]
-        self.token = fresh if state == "range" else self.token
-        return (state, int(lot), int(lo), int(hi), gaps or "") if state == "range" else (state, 0, 0, 0, "")
-
-    def read(self, taken):
-        """The events of a range as the library reads them: number, stream, version."""
-        _, _, lo, hi, gaps = taken
-        numbers = [int(n) for n in gaps.strip("{}").split(",") if n]
-        rows = self.session.sql("SELECT global_sequence, split_part(stream, ':', 2), version FROM {}.events WHERE type = '%s.made'"
-                                " AND global_sequence BETWEEN %d AND %d ORDER BY 1" % (self.name, lo, hi))
-        return [(int(n), stream, int(version)) for n, stream, version in rows
-                if not any(first <= int(n) <= last for first, last in zip(numbers[::2], numbers[1::2]))]
-
-    def handle(self, taken):
-        self.got += [(stream, version) for _, stream, version in self.read(taken)]
-        self.acked = taken[1]
-
-    def drain(self):
-        while (taken := self.take())[0] == "range":
-            self.handle(taken)
-        return taken[0]
-
-    def end(self, upto=0, done=(), busy=(), fresh=0, process=7):
-        """The tokens of those that are busy; None: it is lost."""
-        rows = self.session.sql(
-            "SELECT sequence, batch_token FROM {}.group_end_ranges('%s', %s, %d, %d, %d, %d, '{%s}', '{%s}', 30000)"
-            % (self.name, self.token, fresh, process, self.acked, upto, ",".join(map(str, done)), ",".join(map(str, busy))))
-        return None if rows and rows[0][0] is None else {int(sequence): token for sequence, token in rows}
-
-
-def lots(name):
-    return int(bus.one("SELECT count(*) FROM {}.group_lots JOIN {}.groups USING (group_id) WHERE subscriber_id = '%s'" % name))
-
-
-def who_has_reserved_a_group_takes_ranges_and_everything_comes_once():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    append(name, "abcde", 20)
-    alone = Reserved(name)
-    assert alone.drain() == "none"
-    assert in_order(alone.got) == 100
-    assert lots(name) == 0
-    append(name, "az")
-    assert alone.drain() == "none"
-    assert alone.got[-2:] == [("a", 21), ("z", 1)]
-    assert alone.end() == {} and fetch(name) == []
-
-
-def an_event_that_commits_late_comes_in_a_range_of_its_own():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    alone = Reserved(name)
-    with sessions(bus.url, 2) as (late, never):
-        late.sql("BEGIN; SELECT {}.append('%s:a', '%s.made')" % (name, name))
-        never.sql("BEGIN; SELECT {}.append('%s:never', '%s.made')" % (name, name))
-        append(name, "b", 3)
-        taken = alone.take()
-        assert [(stream, version) for _, stream, version in alone.read(taken)] == [("b", 1), ("b", 2), ("b", 3)], taken
-        late.sql("COMMIT")
-        never.sql("ROLLBACK")
-        append(name, "a")  # after the one that was late, in the same stream
-        alone.handle(taken)  # which was read before, but not its gaps
-        until(lambda: alone.drain() == "none" and len(alone.got) == 5, "all of it")
-    assert alone.got[3:] == [("a", 1), ("a", 2)]
-    until(lambda: alone.drain() == "none" and holes() == 0, "no hole is left")
-    assert in_order(alone.got) == 5
-
-
-def a_member_that_comes_ends_a_reservation_and_gets_what_is_left():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    append(name, "abcd", 5)
-    alone = Reserved(name)
-    alone.handle(alone.take(4))
-    first, second = alone.take(6), alone.take(100)
-    assert fetch(name) == []  # the process is asked to end it
-    assert alone.take()[0] == "end"
-    assert bus.one("SELECT {}.group_reserve_extend('%s', %s, 1000)" % (name, alone.token)) == "end"
-    events = alone.read(first) + alone.read(second)
-    done, busy = events[:7], events[7]
-    alone.got += [event[1:] for event in done]
-    tokens = alone.end(upto=done[0][0], done=[n for n, _, _ in done[1:]], busy=[busy[0]])
-    assert list(tokens) == [busy[0]]
-    assert alone.take()[0] == "lost"
-    others = []
-    while batch := fetch(name):
-        others += [(e.stream, e.version) for e in batch]
-        assert ack(name, batch[0].token)
-    assert busy[1:] not in others
-    # Events of its stream wait for the one that is being handled.
-    assert not any(stream == busy[1] for stream, _ in others)
-    assert ack(name, tokens[busy[0]])
-    assert in_order(alone.got + [busy[1:]] + others + drain(name)) == 20
-    assert Reserved(name).token is None, "others took part a moment ago"
-
-
-def events_of_a_process_that_vanished_are_tried_one_by_one():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    append(name, "a", 5)
-    alone = Reserved(name)
-    alone.take(3)
-    alone.take(3)
-    bus.sql("UPDATE {}.groups SET reserved_until = clock_timestamp() - interval '1 second' WHERE subscriber_id = '%s'" % name)
-    for version in range(1, 6):
-        batch = fetch(name)
-        assert [(e.attempt, e.stream, e.version) for e in batch] == [(1, "a", version)], batch
-        assert ack(name, batch[0].token)
-    assert fetch(name) == []
-    assert alone.take()[0] == "lost"
-    bus.refuses("SELECT {}.group_end_ranges('%s', NULL, 0, 0, 0, 0, '{}', '{}', 1)" % "nobody", "UH004", "no subscription")
-    assert alone.end() is None
-
-
-def state_of(name):
-    return bus.sql("SELECT k::text, l::text FROM {}.groups AS k LEFT JOIN {}.group_lots AS l USING (group_id)"
-                   " WHERE k.subscriber_id = '%s' ORDER BY l.lot" % name)
-
-
-def a_server_that_has_forgotten_a_range_believes_nothing_that_it_is_told_of_it():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    append(name, "ab", 10)
-    alone = Reserved(name)
-    alone.handle(alone.take(5))
-    known = alone.token
-    taken = alone.take(5)
-    has = "SELECT {}.group_has_range('%s', %d, %d)"
-    assert bus.one(has % (name, taken[1], alone.token)) == "t"
-    bus.refuses(has % (name, taken[1], known), "UH007", "does not know the range")
-    bus.refuses(has % (name, taken[1] + 16, alone.token), "UH007", "does not know the range")
-    # As if it had lost the last range: the token of before is in place again.
-    bus.sql("DELETE FROM {}.group_lots USING {}.groups AS k WHERE group_lots.group_id = k.group_id"
-            " AND k.subscriber_id = '%s' AND group_lots.lot = %d" % (name, taken[1]))
-    bus.sql("UPDATE {}.groups SET reserved = %d WHERE subscriber_id = '%s'" % (known, name))
-    before = state_of(name)
-    alone.acked = taken[1]
-    assert alone.take(100)[0] == "lost" and alone.end(process=8) is None
-    assert bus.one("SELECT {}.group_reserve_extend('%s', %d, 1000)" % (name, alone.token)) == "lost"
-    assert state_of(name) == before
-    assert alone.end(done=range(taken[2], taken[3] + 1)) is None  # it is free at once, and nothing of it is acked
-    assert bus.one("SELECT reserved FROM {}.groups WHERE subscriber_id = '%s'" % name) == "0"
-
-
-def the_end_of_a_range_whose_answer_was_lost_acks_what_was_known_before():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    append(name, "ab", 10)
-    alone = Reserved(name)
-    alone.handle(alone.take(4))
-    known = alone.token
-    lost = alone.take(6)
-    unheard, alone.token = alone.token, known
-    assert alone.end(fresh=unheard) == {}
-    assert lost[0] == "range" and in_order(alone.got + drain(name)) == 20
-
-
-def one_that_kills_a_process_ends_as_a_dead_letter_and_costs_no_other():
-    name = fresh()
-    subscribe(name, ", max_retries => 0, start => 'end'")
-    append(name, "ab", 3)
-    alone = Reserved(name)
-    alone.take(100)
-    bus.sql("UPDATE {}.groups SET reserved_until = clock_timestamp() - interval '1 second' WHERE subscriber_id = '%s'" % name)
-    got = []
-    while batch := fetch(name):
-        assert len(batch) == 1, batch
-        if batch[0][3:] == ("a", 2):  # its member dies of it
-            assert batch[0].attempt == 1
-            expire(name)
-            continue
-        got += [(e.stream, e.version) for e in batch]
-        assert ack(name, batch[0].token)
-    assert sorted(got) == [("a", 1), ("a", 3), ("b", 1), ("b", 2), ("b", 3)]
-    assert bus.one("SELECT string_agg(split_part(stream, ':', 2) || version, ',') FROM {}.dead_letters"
-                   " WHERE subscriber_id = '%s'" % name) == "a2"
-
-
-def events_that_are_busy_at_the_end_may_end_in_any_order():
-    for left in (0, 4):  # events after those that are busy
-        name = fresh()
-        subscribe(name, ", lanes => 1, start => 'end'")
-        append(name, "ab", 1)
-        if left:
-            append(name, "ab", left // 2)
-        alone = Reserved(name)
-        events = alone.read(alone.take(100))
-        tokens = alone.end(busy=[events[0][0], events[1][0]])
-        append(name, "ab")  # dealt after them
-        assert fetch(name) == []
-        assert ack(name, tokens[events[1][0]])
-        assert fetch(name) == [], "the first of stream a is not done"
-        assert ack(name, tokens[events[0][0]])
-        assert in_order([event[1:] for event in events[:2]] + drain(name)) == 4 + left
-
-
-def whoever_resets_pauses_or_unshares_a_group_ends_its_reservation():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    append(name, "ab", 5)
-    alone = Reserved(name)
-    alone.take(3)
-    bus.refuses("SELECT {}.unshare('%s')" % name, "UH003", "members have batches")
-    bus.sql("SELECT {}.subscription_pause('%s')" % name)
-    assert alone.take()[0] == "end"
-    bus.sql("SELECT {}.subscription_resume('%s')" % name)
-    bus.sql("SELECT {}.subscription_reset('%s', 'start')" % name)
-    assert alone.take()[0] == "lost"
-    assert in_order(drain(name)) == 10
-    bus.sql("SELECT {}.subscription_reset('%s', 'start')" % name)
-    bus.sql("UPDATE {}.groups SET shared_at = '-infinity' WHERE subscriber_id = '%s'" % name)
-    Reserved(name).take(100000)
-    bus.sql("UPDATE {}.groups SET reserved_until = clock_timestamp() - interval '1 second' WHERE subscriber_id = '%s'" % name)
-    bus.sql("SELECT {}.unshare('%s')" % name)
-    assert bus.one("SELECT high > 0 AND cardinality(outstanding) > 0 FROM {}.subscriptions WHERE subscriber_id = '%s'" % name) == "t"
-
-
-def a_group_is_not_reserved_while_others_have_batches_or_events_have_failed():
-    name = fresh()
-    subscribe(name, ", start => 'end'")
-    append(name, "ab")
-    batch = fetch(name, arguments=", 'other'")
-    assert Reserved(name).token is None
-    assert nack(name, batch[0], after="60000") == "retry"
-    assert ack(name, batch[0].token)
-    drain(name)
-    assert Reserved(name).token is None
-    bus.sql("DELETE FROM {}.group_retries")
-    alone = Reserved(name)
-    assert alone.token is not None
-    assert Reserved(name).token is None
-    assert alone.end() == {}
-
-
-def a_dead_letter_that_is_redriven_ends_a_reservation():
-    name = fresh()
-    subscribe(name, ", max_retries => 0, start => 'end'")
-    append(name, "a")
-    batch = fetch(name)
-    assert nack(name, batch[0]) == "dead" and ack(name, batch[0].token)
-    alone = Reserved(name)
-    assert alone.take()[0] == "none"
-    bus.sql("UPDATE {}.dead_letters SET state = 'redrive' WHERE subscriber_id = '%s'" % name)
-    assert alone.take()[0] == "end"
-    alone.end()
-    assert drain(name) == [("a", 1)]
-
-
 if __name__ == "__main__":
     sys.exit(run([
-        every_event_comes_once_and_each_stream_in_order, members_work_at_the_same_time_and_never_on_the_same_stream,
-        a_stale_token_changes_nothing_and_is_told, a_part_of_a_batch_is_acked_and_the_rest_stays_leased,
-        an_ack_and_the_next_batch_are_one_call, a_batch_that_is_given_back_is_free_and_no_attempt_counts,
-        an_ack_in_the_callers_transaction_is_undone_with_it, a_lane_whose_member_is_slow_has_few_lots,
+        every_event_comes_once_and_each_stream_in_order,
+        members_work_at_the_same_time_and_never_on_the_same_stream,
+        a_stale_token_changes_nothing_and_is_told,
+        a_part_of_a_batch_is_acked_and_the_rest_stays_leased,
+        an_ack_and_the_next_batch_are_one_call,
+        a_batch_that_is_given_back_is_free_and_no_attempt_counts,
+        an_ack_in_the_callers_transaction_is_undone_with_it,
+        a_lane_whose_member_is_slow_has_few_lots,
         a_failed_event_holds_up_only_its_stream,
-        after_the_last_retry_the_event_is_a_dead_letter_and_its_stream_goes_on, a_held_stream_waits_for_a_person,
-        a_closed_group_halts_until_it_is_resumed, events_of_a_member_that_vanished_are_tried_one_by_one,
-        a_retry_whose_member_vanished_counts, without_a_key_a_failed_event_holds_nothing_up,
+        after_the_last_retry_the_event_is_a_dead_letter_and_its_stream_goes_on,
+        a_held_stream_waits_for_a_person,
+        a_closed_group_halts_until_it_is_resumed,
+        events_of_a_member_that_vanished_are_tried_one_by_one,
+        a_retry_whose_member_vanished_counts,
+        without_a_key_a_failed_event_holds_nothing_up,
         what_commits_late_is_delivered_and_what_was_rolled_back_is_not_waited_for,
         an_idle_appender_does_not_keep_numbers_alive_that_were_drawn_after_it,
-        strict_order_waits_for_a_missing_number, a_gap_timeout_gives_a_number_up_and_records_it,
-        nothing_is_lost_in_any_isolation_level, a_table_that_is_written_anew_loses_and_repeats_nothing,
-        a_purged_event_is_delivered_as_purged, patterns_streams_and_originals_are_filters,
+        strict_order_waits_for_a_missing_number,
+        a_gap_timeout_gives_a_number_up_and_records_it,
+        nothing_is_lost_in_any_isolation_level,
+        a_table_that_is_written_anew_loses_and_repeats_nothing,
+        a_purged_event_is_delivered_as_purged,
+        patterns_streams_and_originals_are_filters,
         a_group_starts_where_it_is_told_and_is_paused_reset_and_removed,
         a_group_is_reset_to_a_moment_and_nothing_of_it_is_left_out,
         a_subscription_of_one_process_becomes_shared_where_it_is,
         a_group_becomes_a_subscription_of_one_process_where_it_is,
-        members_in_other_isolation_levels_are_told_to_try_again, who_finds_nothing_waits_a_moment_for_whoever_deals,
-        a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them, a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,
+        members_in_other_isolation_levels_are_told_to_try_again,
+        who_finds_nothing_waits_a_moment_for_whoever_deals,
+        a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them,
+        a_member_that_sleeps_is_woken_by_an_append,
+        the_end_of_the_log_is_the_frontier_with_its_holes,
+        a_sequence_below_a_groups_place_is_told,
         bad_input_is_refused_with_field_rule_and_length,
-        an_event_of_another_batch_cannot_be_failed,
-        who_has_reserved_a_group_takes_ranges_and_everything_comes_once,
-        an_event_that_commits_late_comes_in_a_range_of_its_own,
-        a_member_that_comes_ends_a_reservation_and_gets_what_is_left,
-        events_of_a_process_that_vanished_are_tried_one_by_one,
-        a_server_that_has_forgotten_a_range_believes_nothing_that_it_is_told_of_it,
-        the_end_of_a_range_whose_answer_was_lost_acks_what_was_known_before,
-        one_that_kills_a_process_ends_as_a_dead_letter_and_costs_no_other,
-        events_that_are_busy_at_the_end_may_end_in_any_order,
-        whoever_resets_pauses_or_unshares_a_group_ends_its_reservation,
-        a_group_is_not_reserved_while_others_have_batches_or_events_have_failed,
-        a_dead_letter_that_is_redriven_ends_a_reservation]))
+        an_event_of_another_batch_cannot_be_failed]))
