@@ -17,7 +17,7 @@
 /* More than are dealt in lots before a process reserves; elsewhere there is nothing to reserve. */
 #define EVENTS_MAX 15000
 #define EVENTS (cf_is_pg() ? EVENTS_MAX : 3000)
-#define BATCH 300
+#define BATCH 40
 
 /* ---- helpers */
 

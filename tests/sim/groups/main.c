@@ -110,8 +110,10 @@ static int run_seeds(int64_t from, int64_t seeds, planted_bug bug, bool board)
     sim_stats sum = {0};
     int failed = 0;
     int differ = 0;
+    bool counts = !board && seeds >= ENOUGH_SEEDS;
     bool everywhere;
 
+    printf("1..%d\n", counts ? 3 : 2);
     for (int64_t seed = from; seed < from + seeds && failed < FAILED_MAX; seed++) {
         sim_result result;
         sim_result again;
@@ -131,11 +133,11 @@ static int run_seeds(int64_t from, int64_t seeds, planted_bug bug, bool board)
     }
     if (!board)
         show(&sum);
-    everywhere = board || seeds < ENOUGH_SEEDS || is_everywhere(&sum);
+    everywhere = !counts || is_everywhere(&sum);
     printf("%sok 1 - every promise holds in %" PRId64 " seeds\n", failed ? "not " : "", seeds);
     printf("%sok 2 - the same seed is the same story\n", differ ? "not " : "");
-    printf("%sok 3 - every kind of trouble has been there%s\n", everywhere ? "" : "not ",
-           board || seeds < ENOUGH_SEEDS ? " # SKIP it is not counted here" : "");
+    if (counts)
+        printf("%sok 3 - every kind of trouble has been there\n", everywhere ? "" : "not ");
     return failed || differ || !everywhere;
 }
 
@@ -195,7 +197,6 @@ int main(int argc, char **argv)
     if (has(argc, argv, "--planted")) {
         failed = run_planted();
     } else {
-        printf("1..3\n");
         failed = run_seeds(number_after(argc, argv, "--from", 1),
                            number_after(argc, argv, "--seeds", 1000), planted_rows[bug].bug,
                            has(argc, argv, "--board"));
