@@ -537,6 +537,20 @@ def who_finds_nothing_waits_a_moment_for_whoever_deals():
         assert in_order(drain(name, session=member)) == 6
 
 
+def what_comes_does_not_depend_on_how_the_server_plans():
+    settings = bus.column("SELECT name FROM pg_settings WHERE name LIKE 'enable%' AND vartype = 'bool' ORDER BY 1")
+    assert len(settings) > 15, settings
+    for off in [[name] for name in settings] + [settings]:
+        name = fresh()
+        bus.sql("SELECT {}.subscribe('%s', start => 'end', lanes => 4)" % name)
+        bus.sql("SELECT {}.subscribe('%s-some', pattern => '%s.*', lanes => 4)" % (name, name))
+        append(name, ["s%d" % i for i in range(40)], 15)
+        with sessions(bus.url, 1) as (member,):
+            member.sql("; ".join("SET %s = off" % setting for setting in off))
+            for group in (name, name + "-some"):
+                assert in_order(drain(group, 60, session=member)) == 600, (off, group)
+
+
 def a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them():
     name = fresh()
     append(name, "abcdefgh", 3)
@@ -655,6 +669,7 @@ if __name__ == "__main__":
         members_in_other_isolation_levels_are_told_to_try_again,
         who_finds_nothing_waits_a_moment_for_whoever_deals,
         a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them,
+        what_comes_does_not_depend_on_how_the_server_plans,
         a_member_that_sleeps_is_woken_by_an_append,
         the_end_of_the_log_is_the_frontier_with_its_holes,
         a_sequence_below_a_groups_place_is_told,

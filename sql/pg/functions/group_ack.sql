@@ -92,7 +92,7 @@ LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 BEGIN
-    IF token IS NULL OR token !~ '^[lr][0-9]{1,18}-[0-9]{1,18}$' THEN
+    IF token IS NULL OR token !~ '^[lr][0-9]{1,18}-[1-9][0-9]{0,17}$' THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006',
             MESSAGE = format('token: must be one that fetch() has given, in %s bytes', coalesce(octet_length(token), 0));
     END IF;

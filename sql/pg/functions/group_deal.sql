@@ -168,6 +168,7 @@ o AS MATERIALIZED (
 -- Puts the next events of the log into lots, about per_lane for each lane, and those that have appeared in holes.
 -- True: there are new lots.  False: there is nothing to deal.  NULL: somebody else deals at this moment.
 -- Reads: events; see log_look().  Writes: group_lots, group_places, group_holes, skips.
+-- The events of a lane are listed in the order in which they are read: by hashing, never by sorting for lanes.
 -- Locks: the row of the group, until the transaction ends.  (Not an advisory lock: anybody could hold that.  Here it is
 -- only what group_await_deal() waits for.)
 CREATE OR REPLACE FUNCTION @schema@.group_deal(g @schema@.group_state, per_lane integer) RETURNS boolean
@@ -175,6 +176,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET enable_sort = off
+SET enable_hashagg = on
 AS $howdah$
 DECLARE
     whole   constant boolean := g.type IS NULL AND g.regex IS NULL AND g.stream IS NULL AND NOT g.originals;
@@ -285,7 +287,7 @@ AS $howdah$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(@groups_text@::regclass::oid::integer, g.group_id);
     RAISE EXCEPTION SQLSTATE 'UH000';
-EXCEPTION WHEN lock_not_available OR SQLSTATE 'UH000' THEN
+EXCEPTION WHEN lock_not_available OR deadlock_detected OR SQLSTATE 'UH000' THEN
     NULL;
 END
 $howdah$;

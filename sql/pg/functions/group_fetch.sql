@@ -439,6 +439,7 @@ BEGIN
     b := @schema@.group_take(g, max_count, member, lease_ms);
     IF b.token IS NULL THEN
         IF @schema@.group_deal(g, per_lane) IS NULL THEN
+            PERFORM @schema@.group_wake_dead_letters(g);
             PERFORM @schema@.group_await_deal(g);
         END IF;
         b := @schema@.group_take(g, max_count, member, lease_ms);
@@ -453,8 +454,8 @@ $howdah$;
 -- group_moved(subscriber text, b) -> boolean
 --
 -- Some events of a batch were not where they should be.  True: they were purged since the batch was taken, and its lot
--- knows their new places.  False: they are gone.
--- Reads: group_lots.
+-- knows their new places; or others are there, and the lot is made anew.  False: they are gone.
+-- Reads: group_lots, events.  Writes: group_lots.
 CREATE OR REPLACE FUNCTION @schema@.group_moved(subscriber text, b @schema@.group_batch) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -463,6 +464,12 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     t constant record := @schema@.group_token_parts(b.token);
 BEGIN
+    IF t.kind = 'l' AND EXISTS (SELECT FROM @schema@.events AS e
+                                WHERE e.ctid = ANY (b.tids) AND e.global_sequence + 0 NOT BETWEEN b.lo AND b.hi) THEN
+        UPDATE @schema@.group_lots AS l SET tids = NULL
+        WHERE l.group_id = g.group_id AND l.lot = t.number AND l.token = t.fence;
+        RETURN true;
+    END IF;
     RETURN NOT EXISTS (SELECT FROM @schema@.group_lots AS l
                        WHERE t.kind = 'l' AND l.group_id = g.group_id AND l.lot = t.number AND l.tids @> b.tids);
 END

@@ -21,7 +21,7 @@
 --   I4  A lease ends by the database's clock.  The attempt is counted by the lease, before anything is
 --       handled.  Events of a batch whose lease ran out are *suspects*: they are given out one by one
 --       ("careful"), so that one which kills its member costs the others nothing.  With max_retries = 0
---       each of several has that one try: most were not begun.
+--       each of several that were left has that one try: most were not begun.
 --   I5  A stream with an event that failed is *stuck*: it has one row in group_retries, with the event
 --       that is tried next and the last number (upto) that waits for it.  These leave their lot.  Members
 --       that get a later lot do not get its events: upto grows instead.  When nothing waits any more, the

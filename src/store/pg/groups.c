@@ -224,17 +224,20 @@ static int64_t places_n(const PGresult *leased)
     return be32toh(n);
 }
 
-/* Some rows were not where they should be: purged in between, and moved by that; or removed. */
+/* Some rows were not where they should be: purged in between, and moved by that; or others are
+   there; or they were removed. */
 static int ask_moved(hw_pg *pg, const hw_group_take *take, const PGresult *leased, bool *ret_moved,
                      howdah_error *reterr)
 {
-    hw_pg_call call = {.statement = HW_PG_GROUP_MOVED};
+    hw_pg_call call = {.statement = HW_PG_GROUP_MOVED, .writes = !pg->pooled};
     PGresult *result = NULL;
     int s;
 
     hw_pg_param_str(&call, take->subscriber_id);
     hw_pg_param_str(&call, hw_pg_get_str(leased, 0, 0));
     hw_pg_param_bin(&call, PQgetvalue(leased, 0, 2), (size_t)PQgetlength(leased, 0, 2));
+    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 3));
+    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 4));
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0)
         *ret_moved = hw_pg_get_bool(result, 0, 0);

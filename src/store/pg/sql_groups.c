@@ -23,7 +23,8 @@ static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT4};
 /* $1 subscriber $2 token $3 up to, or milliseconds $4 acked already $5 without waiting for the disk
  */
 static const Oid ack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_BOOL};
-static const Oid moved_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TID_ARRAY};
+static const Oid moved_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TID_ARRAY, HW_OID_INT8,
+                                  HW_OID_INT8};
 static const Oid batch_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 static const Oid nack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8,
                                  HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
@@ -83,7 +84,7 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                           " FROM @schema@.events WHERE ctid = ANY ($1)",
                           TYPES(read_types)},
     [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
-                           " ROW($2, 1, $3, 0, 0, false)::@schema@.group_batch)",
+                           " ROW($2, 1, $3, $4, $5, false)::@schema@.group_batch)",
                            TYPES(moved_types)},
     [HW_PG_GROUP_ACK] = {"SELECT " IF_KNOWN("$4", "@schema@.ack($1, $2, $3)",
                                             "false") " WHERE " WITHOUT_WAITING_IF("$5"),
