@@ -10,8 +10,8 @@
  *   I2  A batch that is out is known by its token.  Whoever does not name it changes nothing.
  *   I3  The attempt is counted by the lease, before anything is handled.  What was out when a lease
  *       ran out is given out one by one from then on, up to "careful".
- *   I4  An event has max_retries tries after the first one.  With none, the try of a lost batch does
- *       not count where several of its events were left: most of them were not begun.
+ *   I4  An event has max_retries tries after the first one.  With none, the try of a lost batch
+ * does not count where several of its events were left: most of them were not begun.
  */
 #ifndef HW_ENGINE_GROUP_H
 #define HW_ENGINE_GROUP_H

@@ -630,6 +630,7 @@ static void effect_and_checkpoint_commit_together_or_not_at_all(void **state)
     /* The handler finds the session as its role has it, and its effects wait for the disk. */
     assert_string_equal(pgt_text(t, subs->handle(worker), "SHOW search_path"), "\"$user\", public");
     assert_string_equal(pgt_text(t, subs->handle(worker), "SHOW enable_sort"), "on");
+    assert_string_equal(pgt_text(t, subs->handle(worker), "SHOW enable_seqscan"), "on");
     assert_string_equal(pgt_text(t, subs->handle(worker), "SHOW synchronous_commit"), "on");
     pgt_run(t, subs->handle(worker), "INSERT INTO {effects} VALUES (1)");
     pgt_ok(subs->commit(worker, &c, &pgt_error));

@@ -2,9 +2,10 @@
 """Groups: members that know nothing but the SQL functions share a subscription, each stream in order."""
 import json
 import random
+import subprocess
 import sys
 
-from bus import Refused, command, run
+from bus import HOWDAH, Refused, command, run
 from group_steps import LEVELS, ack, append, bus, drain, expire, fetch, fresh, holes, in_order, nack, subscribe
 from session import sessions, until
 
@@ -551,6 +552,24 @@ def what_comes_does_not_depend_on_how_the_server_plans():
                 assert in_order(drain(group, 60, session=member)) == 600, (off, group)
 
 
+def an_event_that_is_younger_than_the_statement_that_takes_it_comes():
+    name = fresh()
+    subscribe(name)
+    taking = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%%group_fetch%%' AND pid <> pg_backend_pid() AND %s"
+    with sessions(bus.url, 2) as (stranger, writer):
+        member = subprocess.Popen([HOWDAH, "--store", bus.url, "subscribe", name, "--shared", "--batch", "10", "--max", "1",
+                                   "--timeout", "20s", "--lease", "1h", "--pattern", name + ".made"], stdout=subprocess.PIPE, text=True)
+        until(lambda: bus.one(taking % "true") != "0", "the member has looked")
+        # The next look waits for the group's row, because the places in its lots are worthless, and deals after that.
+        stranger.sql("BEGIN; SELECT FROM {}.groups WHERE subscriber_id = '%s' FOR UPDATE" % name)
+        bus.sql("UPDATE {}.group_marks SET group_id = group_id")
+        until(lambda: bus.one(taking % ("'%s' = ANY (pg_blocking_pids(pid))" % stranger.pid)) != "0", "the member waits")
+        writer.sql("SELECT {}.append('%s:a', '%s.made')" % (name, name))
+        stranger.sql("COMMIT")
+        said, _ = member.communicate(timeout=60)
+        assert [json.loads(line)["stream"] for line in said.splitlines()] == [name + ":a"], said
+
+
 def a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them():
     name = fresh()
     append(name, "abcdefgh", 3)
@@ -670,6 +689,7 @@ if __name__ == "__main__":
         who_finds_nothing_waits_a_moment_for_whoever_deals,
         a_stranger_with_the_lock_that_members_wait_for_keeps_nothing_from_them,
         what_comes_does_not_depend_on_how_the_server_plans,
+        an_event_that_is_younger_than_the_statement_that_takes_it_comes,
         a_member_that_sleeps_is_woken_by_an_append,
         the_end_of_the_log_is_the_frontier_with_its_holes,
         a_sequence_below_a_groups_place_is_told,

@@ -175,6 +175,12 @@ def subscriptions_use_indexes():
         assert index in plan and not re.search(r"Seq Scan on (dead_letters|skips|events)\b", plan), plan
 
 
+def members_of_groups_read_by_place():
+    for name, arguments in (("GROUP_READ", "'{}', 8000"), ("GROUP_FETCH_SMALL", "'g', 10, 'm', 30000, NULL, 0, 8000")):
+        plan = library_plan(name, arguments, session_settings())
+        assert "Tid Scan on events" in plan and "Seq Scan on events" not in plan, plan
+
+
 FUNCTIONS = {
     "{}.read_stream('s7', 10, max_count => 50)": "STREAM",
     "{}.read_stream('s7', max_count => 50, backward => true)": "STREAM",
@@ -269,7 +275,8 @@ def analyze():
     assert int(bus.one("SELECT reltuples::integer FROM pg_class WHERE oid = '{}.events'::regclass")) > 100000
 
 
-CHECKS = [library_pages_are_index_scans, library_lookups_use_indexes, subscriptions_use_indexes, function_pages_are_index_scans,
+CHECKS = [library_pages_are_index_scans, library_lookups_use_indexes, subscriptions_use_indexes,
+          members_of_groups_read_by_place, function_pages_are_index_scans,
           function_lookups_use_indexes, lookups_in_a_caller_s_session_use_indexes,
           queries_of_both_times_use_indexes]
 
@@ -284,7 +291,7 @@ if __name__ == "__main__":
         sys.exit("usage: test_plans.py STATEMENTS")
     sys.exit(run(
         # An empty table has nothing to read; what is planned then may stay in use for long.
-        with_state("an empty table", CHECKS[:3] + [queries_of_both_times_use_indexes]) +
+        with_state("an empty table", CHECKS[:4] + [queries_of_both_times_use_indexes]) +
         [the_number_is_drawn_before_the_time_is_taken] +
         [("%d events are there without statistics" % EVENTS, fill)] +
         with_state("a table without statistics") +

@@ -336,7 +336,7 @@ static const char session_sql[] =
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"
     " ('search_path', 'pg_catalog, pg_temp'), ('DateStyle', 'ISO'), ('TimeZone', 'UTC'),"
     " ('bytea_output', 'hex'), ('plan_cache_mode', 'force_generic_plan'),"
-    " ('enable_bitmapscan', 'off'), ('enable_sort', 'off'),"
+    " ('enable_bitmapscan', 'off'), ('enable_sort', 'off'), ('enable_seqscan', 'off'),"
     " ('tcp_keepalives_idle', '5'), ('tcp_keepalives_interval', '2'),"
     " ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '10000'),"
     " ('client_connection_check_interval', CASE WHEN version() ~ 'linux' THEN '1000' ELSE '0' END))"

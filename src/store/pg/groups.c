@@ -3,7 +3,9 @@
  *
  *   I1  A batch is leased by one statement and read by a second one, which sees everything that the
  *       first one has dealt.  Behind a pooler both are one transaction: the places of rows that a
- *       lease names mean something only on the server that gave them.
+ *       lease names mean something only on the server that gave them.  A small batch is leased and
+ *       read by one statement; if not all of its events are there, because some are younger than
+ *       the statement, it is given back, and taken in two.
  *   I2  A batch is bounded in bytes as a page is (read.c I2): of each row the server is told how
  *       large it may be.  What comes without its payload ends the batch before it, and the lease is
  *       shortened accordingly; if it is the first, it is read alone.
@@ -20,6 +22,8 @@
 #include "store/pg/pg.h"
 
 #define BATCH_BYTES ((size_t)8 * 1024 * 1024)
+/* With more, what one statement costs for each row is more than the second trip. */
+#define SMALL_BATCH 200
 
 static int group_release(hw_store *store, const hw_batch_ref *batch, howdah_error *reterr);
 
@@ -83,9 +87,9 @@ static void sort(howdah_event *events, size_t n)
 
 /* The rows become events, in order.  Where one was purged and moved, another may have its place:
    what is not from lo to hi is none of the batch. */
-static int decode(memory *m, int64_t lo, int64_t hi, howdah_error *reterr)
+static int decode(memory *m, int column, int64_t lo, int64_t hi, howdah_error *reterr)
 {
-    int n = PQntuples(m->rows);
+    int n = PQgetisnull(m->rows, 0, column) ? 0 : PQntuples(m->rows);
 
     m->events = hw_alloc(((size_t)n + 1) * sizeof *m->events);
     if (!m->events)
@@ -94,7 +98,7 @@ static int decode(memory *m, int64_t lo, int64_t hi, howdah_error *reterr)
     for (int i = 0; i < n; i++) {
         howdah_event *event = &m->events[m->n];
 
-        hw_pg_decode_event(m->rows, i, 0, event);
+        hw_pg_decode_event(m->rows, i, column, event);
         if (event->global_sequence >= lo && event->global_sequence <= hi)
             m->n++;
     }
@@ -122,7 +126,7 @@ int hw_pg_batch_of(PGresult *rows, hw_group_batch *ret_batch, howdah_error *rete
         return hw_fail_no_memory(reterr);
     }
     m->rows = rows;
-    s = decode(m, 0, INT64_MAX, reterr);
+    s = decode(m, 0, 0, INT64_MAX, reterr);
     if (s >= 0)
         hand_out(m, &batch);
     if (s >= 0 && batch.n < m->n)
@@ -211,7 +215,7 @@ static int read_rows(hw_pg *pg, const PGresult *leased, int64_t max, memory *m,
     hw_pg_param_int4(&call, hw_pg_batch_cap(max));
     s = hw_pg_exec(pg, &call, &m->rows, reterr);
     return s < 0 ? s
-                 : decode(m, hw_pg_get_int8(leased, 0, 3), hw_pg_get_int8(leased, 0, 4), reterr);
+                 : decode(m, 0, hw_pg_get_int8(leased, 0, 3), hw_pg_get_int8(leased, 0, 4), reterr);
 }
 
 /* How many places the lease names, by the array's header. */
@@ -266,9 +270,8 @@ static int lease_and_read(hw_pg *pg, const hw_group_take *take, memory *m, hw_gr
     return s;
 }
 
-/* I1. */
-static int lease(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
-                 howdah_error *reterr)
+static int lease_in_two(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
+                        howdah_error *reterr)
 {
     bool together = pg->pooled && !pg->caller_owned;
     hw_pg_call commit = {.statement = -1, .sql = "COMMIT", .writes = true};
@@ -298,6 +301,55 @@ static int lease(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch
         return s;
     }
     return fill(pg, take, m, batch, reterr);
+}
+
+/* What HW_PG_GROUP_FETCH_SMALL gives, in each row. */
+enum { SMALL_TOKEN, SMALL_ATTEMPT, SMALL_N, SMALL_LO, SMALL_HI, SMALL_EVENT };
+
+static int lease_small(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
+                       bool *ret_all, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_GROUP_FETCH_SMALL, .writes = true};
+    const PGresult *r;
+    int s;
+
+    call_of_fetch(&call, take);
+    hw_pg_param_int4(&call, hw_pg_batch_cap(take->max_events));
+    s = hw_pg_exec(pg, &call, &m->rows, reterr);
+    r = m->rows;
+    if (s >= 0 && PQgetisnull(r, 0, SMALL_TOKEN))
+        s = HOWDAH_END;
+    if (s == HOWDAH_OK)
+        s = take_token(hw_pg_get_str(r, 0, SMALL_TOKEN), hw_pg_get_int4(r, 0, SMALL_ATTEMPT), batch,
+                       reterr);
+    if (s == HOWDAH_OK)
+        s = decode(m, SMALL_EVENT, hw_pg_get_int8(r, 0, SMALL_LO), hw_pg_get_int8(r, 0, SMALL_HI),
+                   reterr);
+    *ret_all = s == HOWDAH_OK && (int64_t)m->n == hw_pg_get_int4(r, 0, SMALL_N);
+    return s;
+}
+
+/* I1. */
+static int lease(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
+                 howdah_error *reterr)
+{
+    hw_group_take again = *take;
+    hw_batch_ref ref = {.subscriber_id = take->subscriber_id};
+    bool all = false;
+    int s;
+
+    if (take->max_events > SMALL_BATCH)
+        return lease_in_two(pg, take, m, batch, reterr);
+    s = lease_small(pg, take, m, batch, &all, reterr);
+    if (s != HOWDAH_OK || all)
+        return s == HOWDAH_OK ? fill(pg, take, m, batch, reterr) : s;
+    PQclear(m->rows);
+    hw_free(m->events);
+    *m = (memory){.rows = NULL};
+    ref.token = hw_str_of(batch->token);
+    s = group_release(&pg->base, &ref, reterr);
+    again.acked = HW_STR_NULL; /* that has happened */
+    return s < 0 ? s : lease_in_two(pg, &again, m, batch, reterr);
 }
 
 static int ask_outlook(hw_pg *pg, hw_str subscriber_id, hw_group_outlook *ret_outlook,

@@ -21,6 +21,7 @@ static const char begin_sql[] =
     "BEGIN ISOLATION LEVEL READ COMMITTED;"
     "SET LOCAL search_path TO DEFAULT; SET LOCAL plan_cache_mode TO DEFAULT;"
     "SET LOCAL enable_sort TO DEFAULT; SET LOCAL enable_bitmapscan TO DEFAULT;"
+    "SET LOCAL enable_seqscan TO DEFAULT;"
     "SET LOCAL jit TO DEFAULT; SET LOCAL \"TimeZone\" TO DEFAULT;"
     "SET LOCAL \"DateStyle\" TO DEFAULT; SET LOCAL bytea_output TO DEFAULT;"
     "SET LOCAL howdah.ring = 'on'";

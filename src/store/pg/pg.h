@@ -162,6 +162,7 @@ enum hw_pg_oid {
     X(GROUP_CREATE)                                                                                \
     X(GROUP_FILTER)                                                                                \
     X(GROUP_FETCH)                                                                                 \
+    X(GROUP_FETCH_SMALL)                                                                           \
     X(GROUP_READ)                                                                                  \
     X(GROUP_MOVED)                                                                                 \
     X(GROUP_ACK)                                                                                   \

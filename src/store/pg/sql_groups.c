@@ -18,6 +18,9 @@ static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID
 /* $1 subscriber $2 at most $3 member $4 lease $5 acked $6 process */
 static const Oid fetch_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT,
                                   HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
+/* The same, and $7 cap */
+static const Oid small_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT, HW_OID_INT8,
+                                  HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4};
 /* $1 places $2 cap */
 static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT4};
 /* $1 subscriber $2 token $3 up to, or milliseconds $4 acked already $5 without waiting for the disk
@@ -78,8 +81,17 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                                "$4") ", $5, $6) AS b"
                                      " WHERE " WITHOUT_WAITING,
                            TYPES(fetch_types)},
-    /* + 0: by their places, not by the index of numbers.  They come in the order of their places,
-       which is nearly that of their numbers: sorted here, each row would be copied once more. */
+    /* OFFSET: else it would be joined with what comes first, and the places were not looked up. */
+    [HW_PG_GROUP_FETCH_SMALL] =
+        {"SELECT b.token, b.attempt, cardinality(b.tids), b.lo, b.hi, e.*"
+         " FROM @schema@.group_fetch($1, $2, $3, " MS(
+             "$4") ", $5, $6) AS b"
+                   " LEFT JOIN LATERAL (SELECT " HW_PG_CAPPED_COLUMNS("$7") HW_PG_PURGED
+         " FROM @schema@.events WHERE ctid = ANY (b.tids) OFFSET 0) AS e ON true"
+         " WHERE " WITHOUT_WAITING,
+         TYPES(small_types)},
+    /* They come in the order of their places, which is nearly that of their numbers: sorted here,
+       each row would be copied once more. */
     [HW_PG_GROUP_READ] = {"SELECT " HW_PG_CAPPED_COLUMNS("$2") HW_PG_PURGED
                           " FROM @schema@.events WHERE ctid = ANY ($1)",
                           TYPES(read_types)},
