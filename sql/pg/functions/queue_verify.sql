@@ -4,11 +4,14 @@
 -- dedup keys belong to jobs that exist (I1, I5, I7 of 0003_queue).  What the next claim or tidying repairs is not
 -- wrong: a lease that has run out, history that is too old, a job that was set aside for a key that is free by now
 -- (see wake_keys()).
--- Reads: queues, job_data, jobs, leases, history, key_holders, dedups, all of them.
+-- Reads: queues, job_data, jobs, leases, history, key_holders, dedups, all of them, so the tables themselves and
+-- not their indexes.
 CREATE OR REPLACE FUNCTION @schema@.queue_findings()
 RETURNS TABLE (queue text, what text, n bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = on
 AS $howdah$
     WITH leased AS MATERIALIZED (
         SELECT u.id, u.key_hash, l.queue_id FROM @schema@.leases AS l, unnest(l.ids, l.keys) AS u(id, key_hash)

@@ -2,11 +2,13 @@
 --
 -- Checks at one moment of a live store that every family is one chain (I1 to I3 of 0004_times), every
 -- stream has all its versions, purged events have no payload, and snapshots are of versions that exist.
--- Reads: events, dead_letters, snapshots, all of them.
+-- Reads: events, dead_letters, snapshots, all of them, so the tables themselves and not their indexes.
 CREATE OR REPLACE FUNCTION @schema@.times_findings()
 RETURNS TABLE (what text, n bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = on
 AS $howdah$
     WITH chained AS MATERIALIZED (
         SELECT p.id IS NOT NULL AND p.revision = c.revision - 1 AND coalesce(p.family, p.id) = c.family AS linked,
