@@ -184,7 +184,7 @@ def change_under_a_reservation(run, name, pooled, held, lag=True, **how):
         stage.append(BEFORE, tx_size=1000)
         stage.append(8, types=("hold.a",), streams=["a%d" % i for i in range(8)])
         stage.append(1500, tx_size=1000)
-        hands = share(stage, "quick", "handler", concurrency=THREADS, batch=100, lease_ms=20000)
+        hands = share(stage, "quick", "handler", concurrency=THREADS, batch=100, lease_ms=6000)
         stage.until_files(["quick.hold.a"])
         run.comment("reserved" if reservation(stage) != "0" else "not reserved: handlers were not quick enough")
         if lag:
