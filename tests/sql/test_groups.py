@@ -644,6 +644,7 @@ def bad_input_is_refused_with_field_rule_and_length():
         ("SELECT {}.fetch('%s', member => repeat('x', 256))" % name, "UH006", "^member: .* in 256 bytes$"),
         ("SELECT {}.ack('%s', 'x')" % name, "UH006", "^token: .* in 1 bytes$"),
         ("SELECT {}.ack('%s', NULL)" % name, "UH006", "^token: "),
+        ("SELECT {}.fetch('%s', acked => 'l1-0')" % name, "UH006", "^token: .* in 4 bytes$"),  # of lots that nobody has
         ("SELECT {}.ack('nobody', 'l1-1')", "UH004", "^there is no subscription nobody$"))
     assert bus.one("SELECT count(*) FROM {}.subscriptions WHERE subscriber_id = 'x'") == "0"
 

@@ -89,8 +89,10 @@ static void sort(howdah_event *events, size_t n)
    what is not from lo to hi is none of the batch. */
 static int decode(memory *m, int column, int64_t lo, int64_t hi, howdah_error *reterr)
 {
-    int n = PQgetisnull(m->rows, 0, column) ? 0 : PQntuples(m->rows);
+    int n = PQntuples(m->rows);
 
+    if (n > 0 && PQgetisnull(m->rows, 0, column))
+        n = 0; /* a lease whose events are not there (lease_small()) */
     m->events = hw_alloc(((size_t)n + 1) * sizeof *m->events);
     if (!m->events)
         return hw_fail_no_memory(reterr);
