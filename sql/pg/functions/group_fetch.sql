@@ -1,10 +1,19 @@
--- group_batch: what a member gets.  The events are those at tids, with numbers from lo to hi.  is_last: it is the
--- beginning of a lot of the last deal, so the stock is low.
+-- group_batch: what a member gets: n events, with numbers from lo to hi.  They are at tids; NULL: where group_tids()
+-- says.  is_last: it is the beginning of a lot of the last deal, so the stock is low.
 DO $howdah$
 BEGIN
-    CREATE TYPE @schema@.group_batch AS (token text, attempt integer, tids tid[], lo bigint, hi bigint, is_last boolean);
+    CREATE TYPE @schema@.group_batch AS (token text, attempt integer, tids tid[], lo bigint, hi bigint, is_last boolean, n integer);
 EXCEPTION WHEN duplicate_object THEN
-    NULL;
+    -- An earlier one did not have n, and its functions had other parameters.
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS s ON s.oid = t.typnamespace
+                   JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.typrelid
+                   WHERE s.nspname = @schema_text@ AND t.typname = 'group_batch' AND a.attname = 'n') THEN
+        ALTER TYPE @schema@.group_batch ADD ATTRIBUTE n integer;
+        DROP FUNCTION @schema@.group_take_retry(@schema@.group_state, integer, text, bigint);
+        DROP FUNCTION @schema@.group_take(@schema@.group_state, integer, text, bigint);
+        DROP FUNCTION @schema@.group_go_on(@schema@.group_state, text, integer, text, bigint);
+        DROP FUNCTION @schema@.group_fetch(text, integer, text, interval, text, bigint);
+    END IF;
 END
 $howdah$;
 
@@ -47,20 +56,19 @@ BEGIN
 END
 $howdah$;
 
--- group_take_retry(g, max_count, member, lease_ms) -> group_batch
+-- group_take_retry(g, max_count, member, lease_ms, fresh) -> group_batch
 --
 -- Leases an event that is to be tried again, or the next events of its stream that waited for one that was handled.
 -- A token of NULL: nothing is due.
 -- Writes: group_retries; see group_fail().  Locks: the row; rows that others have locked are passed over.
 CREATE OR REPLACE FUNCTION @schema@.group_take_retry(
-    g @schema@.group_state, max_count integer, member text, lease_ms bigint) RETURNS @schema@.group_batch
+    g @schema@.group_state, max_count integer, member text, lease_ms bigint, fresh bigint) RETURNS @schema@.group_batch
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    r     @schema@.group_retries;
-    b     @schema@.group_batch;
-    fresh bigint;
+    r @schema@.group_retries;
+    b @schema@.group_batch;
 BEGIN
     LOOP
         SELECT k.* INTO r FROM @schema@.group_retries AS k
@@ -93,13 +101,13 @@ BEGIN
             PERFORM @schema@.group_retry_on(g, r, r.sequence); -- it was removed
             CONTINUE;
         END IF;
-        fresh := @new_token@;
         UPDATE @schema@.group_retries AS k
         SET attempts = k.attempts + 1, token = fresh, until = clock_timestamp() + lease_ms * interval '1 millisecond',
             taken = cardinality(b.tids), last = b.hi, taken_at = clock_timestamp(), member = group_take_retry.member
         WHERE k.group_id = r.group_id AND k.retry = r.retry;
         b.token := 'r' || r.retry || '-' || fresh;
         b.attempt := r.attempts + 1;
+        b.n := cardinality(b.tids);
         RETURN b;
     END LOOP;
 END
@@ -169,13 +177,15 @@ BEGIN
 END
 $howdah$;
 
--- group_take(g, max_count, member, lease_ms) -> group_batch
+-- group_take(g, max_count, member, lease_ms, fresh, places) -> group_batch
 --
--- Leases the next batch: of a retry that is due, or of the first lot that is free.  A token of NULL: there is none.
+-- Leases the next batch, with the number fresh in its token: of a retry that is due, or of the first lot that is free.  A
+-- token of NULL: there is none.  Without places it does not say where the events of a lot are: group_tids() does.
 -- Reads: group_places, events.  Writes: group_lots; see group_take_retry().
 -- Locks: the lot; those that others have locked are passed over.
 CREATE OR REPLACE FUNCTION @schema@.group_take(
-    g @schema@.group_state, max_count integer, member text, lease_ms bigint) RETURNS @schema@.group_batch
+    g @schema@.group_state, max_count integer, member text, lease_ms bigint, fresh bigint, places boolean)
+RETURNS @schema@.group_batch
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
@@ -183,18 +193,21 @@ DECLARE
     first   bigint; -- no lot before this one is left
     after   bigint;
     newest  bigint; -- the first lot of the last deal
+    retries boolean;
     l       @schema@.group_lots;
     b       @schema@.group_batch;
     spent   text;
 BEGIN
-    IF EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id) THEN
-        b := @schema@.group_take_retry(g, max_count, member, lease_ms);
+    SELECT k.floor, k.floor - 1, k.deal * g.lanes,
+           (SELECT r.retry FROM @schema@.group_retries AS r WHERE r.group_id = k.group_id LIMIT 1) IS NOT NULL
+    INTO first, after, newest, retries
+    FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
+    IF retries THEN
+        b := @schema@.group_take_retry(g, max_count, member, lease_ms, fresh);
         IF b.token IS NOT NULL THEN
             RETURN b;
         END IF;
     END IF;
-    SELECT k.floor, k.floor - 1, k.deal * g.lanes INTO first, after, newest FROM @schema@.group_places AS k
-    WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
     LOOP
         -- Materialized: where it were run for each row, it would lock another lot each time.
         WITH c AS MATERIALIZED (
@@ -210,7 +223,7 @@ BEGIN
         UPDATE @schema@.group_lots AS k
         SET until = clock_timestamp() + lease_ms * interval '1 millisecond',
             attempts = 1 + CASE WHEN k.taken > 1 AND g.max_retries = 0 THEN 0 ELSE k.attempts END,
-            token = @new_token@, member = group_take.member, taken_at = clock_timestamp(),
+            token = fresh, member = group_take.member, taken_at = clock_timestamp(),
             careful = CASE WHEN k.taken > 0 THEN greatest(k.careful, k.pos + k.taken) ELSE k.careful END,
             taken = c.take,
             last = CASE WHEN k.pos + c.take >= k.n THEN k.hi
@@ -234,7 +247,7 @@ BEGIN
             SET tids = l.tids, n = l.n, pos = 0, careful = l.careful, taken = l.taken, last = l.last
             WHERE k.group_id = g.group_id AND k.lot = l.lot;
         END IF;
-        b.tids := l.tids[l.pos + 1 : l.pos + l.taken];
+        b.n := l.taken;
         b.lo := greatest(l.lo, l.at + 1);
         b.hi := l.last;
         IF l.careful > l.pos AND l.attempts > g.max_retries + 1 THEN
@@ -246,21 +259,23 @@ BEGIN
         END IF;
         -- Asked now, not before: a stream of this lane can have got stuck until the lot before was acked.
         IF EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id) THEN
-            b.tids := @schema@.group_without_stuck(g, l, b.tids);
+            b.tids := @schema@.group_without_stuck(g, l, l.tids[l.pos + 1 : l.pos + l.taken]);
+            b.n := cardinality(b.tids);
+        ELSIF places THEN
+            b.tids := l.tids[l.pos + 1 : l.pos + l.taken];
         END IF;
-        IF cardinality(b.tids) BETWEEN 1 AND l.taken - 1 THEN
+        IF b.n BETWEEN 1 AND l.taken - 1 THEN
             -- Those that wait from now on leave the lot: else they would come once more if this member died.
             UPDATE @schema@.group_lots AS k
-            SET tids = l.tids[1 : l.pos] || b.tids || l.tids[l.pos + l.taken + 1 : l.n], taken = cardinality(b.tids),
-                n = l.n - l.taken + cardinality(b.tids)
+            SET tids = l.tids[1 : l.pos] || b.tids || l.tids[l.pos + l.taken + 1 : l.n], taken = b.n, n = l.n - l.taken + b.n
             WHERE k.group_id = g.group_id AND k.lot = l.lot;
         END IF;
-        IF cardinality(b.tids) > 0 THEN
+        IF b.n > 0 THEN
             b.token := 'l' || l.lot || '-' || l.token;
             b.attempt := l.attempts;
             b.is_last := l.lot >= newest AND l.pos = 0;
             RETURN b;
-        ELSIF b.tids IS NULL THEN
+        ELSIF b.n IS NULL THEN
             -- Not to be had now: as if it had not been taken.
             UPDATE @schema@.group_lots AS k
             SET until = '-infinity', attempts = k.attempts - 1, taken = 0, token = 0
@@ -270,48 +285,6 @@ BEGIN
             PERFORM @schema@.group_lot_ack(g, l.lot, l.token, b.hi);
         END IF;
     END LOOP;
-END
-$howdah$;
-
--- group_go_on(g, acked text, max_count, member, lease_ms) -> group_batch
---
--- Acks a batch and leases the next one of the same lot, with one statement.  A token of NULL: it is not leased, and
--- not acked either, unless the attempt is 0.  It was the last one of its lot, or is stale, or something needs care.
--- Reads: events.  Writes: group_lots.
-CREATE OR REPLACE FUNCTION @schema@.group_go_on(
-    g @schema@.group_state, acked text, max_count integer, member text, lease_ms bigint) RETURNS @schema@.group_batch
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-AS $howdah$
-DECLARE
-    t constant record := @schema@.group_token_parts(acked);
-    l @schema@.group_lots;
-    b @schema@.group_batch;
-BEGIN
-    UPDATE @schema@.group_lots AS k
-    SET at = k.last, pos = k.pos + k.taken, taken = least(max_count, k.n - k.pos - k.taken), attempts = 1,
-        token = @new_token@, until = clock_timestamp() + lease_ms * interval '1 millisecond',
-        taken_at = clock_timestamp(), member = group_go_on.member,
-        last = CASE WHEN k.pos + k.taken + max_count >= k.n THEN k.hi
-                    ELSE coalesce((SELECT e.global_sequence FROM @schema@.events AS e
-                                   WHERE e.ctid = k.tids[k.pos + k.taken + max_count]), 0) END
-    WHERE t.kind = 'l' AND k.group_id = g.group_id AND k.lot = t.number AND k.token = t.fence AND k.pos + k.taken < k.n
-      AND k.careful <= k.pos + k.taken AND k.tids IS NOT NULL
-      AND NOT EXISTS (SELECT FROM @schema@.group_retries AS r WHERE r.group_id = g.group_id)
-    RETURNING k.* INTO l;
-    IF l.last = 0 THEN
-        -- No event is where its last one should be: group_take() makes the lot anew.
-        UPDATE @schema@.group_lots AS k SET until = '-infinity', attempts = 0, taken = 0, token = 0
-        WHERE k.group_id = g.group_id AND k.lot = l.lot;
-        b.attempt := 0;
-    ELSIF l.lot IS NOT NULL THEN
-        b.token := 'l' || l.lot || '-' || l.token;
-        b.attempt := 1;
-        b.tids := l.tids[l.pos + 1 : l.pos + l.taken];
-        b.lo := l.at + 1;
-        b.hi := l.last;
-    END IF;
-    RETURN b;
 END
 $howdah$;
 
@@ -383,13 +356,30 @@ BEGIN
 END
 $howdah$;
 
--- group_fetch(subscriber, max_count, member, lease, acked, process) -> group_batch
+-- group_lot_size(g, max_count integer, quick boolean) -> integer
+--
+-- How many events a lot should have for a member that takes so many at once: several batches, because the next one of
+-- the same lot costs a fraction of another lot.  But a lane is one member's for as long as its lot lasts, so it is long only
+-- where members are quick.
+CREATE OR REPLACE FUNCTION @schema@.group_lot_size(g @schema@.group_state, max_count integer, quick boolean) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    RETURN CASE WHEN quick THEN least(greatest(4 * max_count, 900), 4000)
+                WHEN g.by_stream AND max_count >= 50 THEN least(greatest(max_count * 9 / 10, 900), 1000)
+                ELSE least(greatest(max_count * 9 / 10, 225), 1000) END;
+END
+$howdah$;
+
+-- group_fetch(subscriber, max_count, member, lease, acked, process, fence) -> group_batch
 --
 -- What fetch() does, but for reading the events: that takes a later statement, which sees all that was dealt.  process
--- is the caller's (see group_reserve()); 0: any.
+-- is the caller's (see group_reserve()); 0: any.  fence: the number in the batch's token, which the caller has drawn at
+-- random; then it is not told where the events of a lot are, and asks group_tids().  0: none is given.
 -- Errors, reads, writes: see fetch().
 CREATE OR REPLACE FUNCTION @schema@.group_fetch(
-    subscriber text, max_count integer, member text, lease interval, acked text, process bigint DEFAULT 0)
+    subscriber text, max_count integer, member text, lease interval, acked text, process bigint DEFAULT 0, fence bigint DEFAULT 0)
 RETURNS @schema@.group_batch
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -399,12 +389,16 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $howdah$
 DECLARE
-    g        @schema@.group_state := @schema@.group_of(subscriber);
+    places   constant boolean := fence = 0;
+    fresh    constant bigint := CASE WHEN places THEN @new_token@ ELSE fence END;
     lease_ms constant bigint := extract(epoch FROM lease) * 1000;
-    -- Lots that are mostly one batch; or several, one after the other, for whoever has the first one: see group_go_on().
-    per_lane constant integer := least(greatest(max_count * 9 / 10, CASE WHEN g.by_stream AND max_count >= 50 THEN 900 ELSE 225 END),
-                                       1000);
+    plain    constant boolean := coalesce(acked ~ '^l[0-9]{1,18}-[1-9][0-9]{0,17}$', false); -- the token of a lot's batch
+    acked_lot constant bigint := CASE WHEN plain THEN substr(split_part(acked, '-', 1), 2)::bigint END;
+    acked_fence constant bigint := CASE WHEN plain THEN split_part(acked, '-', 2)::bigint END;
+    g        @schema@.group_state;
     b        @schema@.group_batch;
+    is_acked boolean := acked IS NULL;
+    quick    boolean := false; -- the acked batch has taken less than 250 us an event
 BEGIN
     IF max_count IS NULL OR max_count < 1 OR max_count > 10000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'max_count: must be 1 to 10000';
@@ -416,6 +410,37 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006',
             MESSAGE = format('member: must have at most 255 bytes, in %s bytes', octet_length(member));
     END IF;
+    IF fence IS NULL OR fence < 0 OR fence > 999999999999999999 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'fence: must be 0 to 999999999999999999';
+    END IF;
+    -- The usual way of small batches: one statement acks a batch and leases the next one of the same lot.  Whatever
+    -- needs care finds no row here, and goes the long way.  (Conditions on the group: see group_of().)
+    IF plain THEN
+        UPDATE @schema@.group_lots AS k
+        SET at = k.last, pos = k.pos + k.taken, taken = least(max_count, k.n - k.pos - k.taken), attempts = 1, token = fresh,
+            until = clock_timestamp() + lease, taken_at = clock_timestamp(), member = group_fetch.member,
+            last = CASE WHEN k.pos + k.taken + max_count >= k.n THEN k.hi
+                        ELSE coalesce((SELECT e.global_sequence FROM @schema@.events AS e
+                                       WHERE e.ctid = k.tids[k.pos + k.taken + max_count]), 0) END
+        -- A subquery: the group is looked up first, whatever the server believes of the tables.
+        WHERE k.group_id = (SELECT f.group_id FROM @schema@.groups AS f, @schema@.subscriptions AS s
+                            WHERE f.subscriber_id = subscriber AND s.subscriber_id = subscriber AND s.status = 'active'
+                              AND s.token = f.token AND s.lease_until = 'infinity'
+                              AND f.file_node = pg_relation_filenode(@events_text@::regclass)
+                              AND f.mark = (SELECT m.xmin::text FROM @schema@.group_marks AS m WHERE m.group_id = f.group_id)
+                              AND (SELECT r.retry FROM @schema@.group_retries AS r WHERE r.group_id = f.group_id LIMIT 1) IS NULL)
+          AND k.lot = acked_lot AND k.token = acked_fence
+          AND k.pos + k.taken < k.n AND k.careful <= k.pos + k.taken AND k.tids IS NOT NULL
+        RETURNING 'l' || k.lot || '-' || fresh, 1, CASE WHEN places THEN k.tids[k.pos + 1 : k.pos + k.taken] END, k.at + 1,
+                  k.last, false, k.taken
+        INTO b;
+        IF b.hi > 0 THEN
+            RETURN b;
+        END IF;
+        -- Acked; but no event is where the last one of the next batch should be, so group_take() makes the lot anew.
+        is_acked := b.token IS NOT NULL;
+    END IF;
+    g := @schema@.group_of(subscriber);
     IF NOT g.sound THEN
         g := @schema@.group_mend(g);
     END IF;
@@ -423,38 +448,68 @@ BEGIN
         g := @schema@.group_adopt(g);
     END IF;
     g.process := process;
-    IF acked IS NOT NULL AND g.status = 'active' THEN
-        b := @schema@.group_go_on(g, acked, max_count, member, lease_ms);
-        IF b.token IS NOT NULL THEN
-            RETURN b;
-        END IF;
+    IF b.token IS NOT NULL THEN
+        UPDATE @schema@.group_lots AS k SET until = '-infinity', attempts = 0, taken = 0, token = 0
+        WHERE k.group_id = g.group_id AND k.lot = acked_lot AND k.token = fresh;
+    ELSIF plain THEN
+        -- What group_lot_ack() does first.
+        DELETE FROM @schema@.group_lots AS k
+        WHERE k.group_id = g.group_id AND k.lot = acked_lot AND k.token = acked_fence AND k.last = k.hi
+        RETURNING true, clock_timestamp() - k.taken_at < k.taken * interval '250 microseconds' INTO is_acked, quick;
     END IF;
-    IF acked IS NOT NULL AND b.attempt IS NULL AND NOT @schema@.group_ack(g, acked, NULL) THEN
+    IF is_acked IS NOT TRUE AND NOT @schema@.group_ack(g, acked, NULL) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH007', MESSAGE = 'the lease of the batch is lost: another member has its events',
             HINT = 'roll back what was done for it, and fetch again';
     END IF;
     IF g.status <> 'active' THEN
         RETURN NULL;
     END IF;
-    b := @schema@.group_take(g, max_count, member, lease_ms);
+    b := @schema@.group_take(g, max_count, member, lease_ms, fresh, places);
     IF b.token IS NULL THEN
-        IF @schema@.group_deal(g, per_lane) IS NULL THEN
-            PERFORM @schema@.group_wake_dead_letters(g);
+        IF @schema@.group_deal(g, @schema@.group_lot_size(g, max_count, quick)) IS NULL THEN
             PERFORM @schema@.group_await_deal(g);
+            b := @schema@.group_take(g, max_count, member, lease_ms, fresh, places);
+            IF b.token IS NOT NULL THEN
+                RETURN b;
+            END IF;
+            PERFORM @schema@.group_wake_dead_letters(g);
         END IF;
-        b := @schema@.group_take(g, max_count, member, lease_ms);
+        b := @schema@.group_take(g, max_count, member, lease_ms, fresh, places);
     ELSIF b.is_last THEN
         -- Who finds nothing to take has to wait for whoever deals: so one deal ahead.
-        PERFORM @schema@.group_deal(g, per_lane);
+        PERFORM @schema@.group_deal(g, @schema@.group_lot_size(g, max_count, quick));
     END IF;
     RETURN b;
+END
+$howdah$;
+
+-- group_tids(subscriber text, fence bigint) -> tid[]
+--
+-- Where the events of the batch are that a member has taken from a lot, with this number in its token.  Empty: there is no
+-- such batch.
+-- Reads: groups, group_places, group_lots.
+CREATE OR REPLACE FUNCTION @schema@.group_tids(subscriber text, fence bigint) RETURNS tid[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $howdah$
+BEGIN
+    RETURN coalesce((
+        SELECT l.tids[l.pos + 1 : l.pos + l.taken]
+        FROM @schema@.groups AS g,
+             LATERAL (SELECT p.floor FROM @schema@.group_places AS p WHERE p.group_id = g.group_id ORDER BY p.deal DESC LIMIT 1) AS p,
+             @schema@.group_lots AS l
+        WHERE g.subscriber_id = subscriber AND l.group_id = g.group_id AND l.lot >= p.floor AND l.token = fence), '{}');
 END
 $howdah$;
 
 -- group_moved(subscriber text, b) -> boolean
 --
 -- Some events of a batch were not where they should be.  True: they were purged since the batch was taken, and its lot
--- knows their new places; or others are there, and the lot is made anew.  False: they are gone.
+-- knows their new places; or others are there, or nobody can tell (b.tids is NULL), and the lot is made anew.  False: they
+-- are gone.
 -- Reads: group_lots, events.  Writes: group_lots.
 CREATE OR REPLACE FUNCTION @schema@.group_moved(subscriber text, b @schema@.group_batch) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -464,8 +519,9 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     t constant record := @schema@.group_token_parts(b.token);
 BEGIN
-    IF t.kind = 'l' AND EXISTS (SELECT FROM @schema@.events AS e
-                                WHERE e.ctid = ANY (b.tids) AND e.global_sequence + 0 NOT BETWEEN b.lo AND b.hi) THEN
+    IF t.kind = 'l' AND (b.tids IS NULL
+                         OR EXISTS (SELECT FROM @schema@.events AS e
+                                    WHERE e.ctid = ANY (b.tids) AND e.global_sequence + 0 NOT BETWEEN b.lo AND b.hi)) THEN
         UPDATE @schema@.group_lots AS l SET tids = NULL
         WHERE l.group_id = g.group_id AND l.lot = t.number AND l.token = t.fence;
         RETURN true;

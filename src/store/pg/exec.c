@@ -539,3 +539,117 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
     }
     return s;
 }
+
+/* ---- pairs */
+
+/* What is under way of a pair. */
+typedef struct pair {
+    const hw_pg_call *calls;
+    PGresult **results;
+    int n;     /* answers so far */
+    int syncs; /* that are still to come */
+    int failed;
+} pair;
+
+/* Takes one answer in.  The first error counts; whatever comes after it says no more. */
+static void take_answer(hw_pg *pg, pair *p, PGresult *result, howdah_error *reterr)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    if (status == PGRES_PIPELINE_SYNC) {
+        p->syncs--;
+    } else if (is_good(result) && p->n < 2) {
+        p->results[p->n++] = result;
+        return;
+    } else {
+        p->n++;
+        if (p->failed >= 0 && status != PGRES_PIPELINE_ABORTED)
+            p->failed = hw_pg_fail_result(pg, result, p->calls[0].writes, reterr);
+    }
+    PQclear(result);
+}
+
+static int collect_pair(hw_pg *pg, pair *p, howdah_error *reterr)
+{
+    int64_t deadline_ms = deadline_of(pg, &p->calls[0]);
+
+    while (p->syncs > 0) {
+        PGresult *result;
+        int s = wait_answer(pg, &p->calls[0], deadline_ms, p->failed < 0 ? NULL : reterr);
+
+        if (s < 0)
+            return p->failed < 0 ? p->failed : s;
+        result = PQgetResult(pg->conn);
+        if (result)
+            take_answer(pg, p, result, reterr);
+        else if (PQstatus(pg->conn) == CONNECTION_BAD)
+            p->failed = p->failed < 0 ? p->failed
+                                      : hw_pg_lost(pg, true, p->calls[0].writes, reterr);
+        if (!pg->conn)
+            return p->failed;
+    }
+    return p->failed;
+}
+
+static int send_pair(hw_pg *pg, const hw_pg_call calls[2], howdah_error *reterr)
+{
+    for (int i = 0; i < 2; i++) {
+        int s = send_now(pg, &calls[i], reterr);
+
+        if (s < 0)
+            return s;
+        if (!PQpipelineSync(pg->conn))
+            return hw_pg_lost(pg, true, calls[0].writes, reterr);
+    }
+    return HOWDAH_OK;
+}
+
+static int try_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2],
+                    howdah_error *reterr)
+{
+    pair p = {.calls = calls, .results = results, .syncs = 2};
+    int s = HOWDAH_OK;
+
+    hw_pg_drain_reply(pg);
+    if (hw_interrupted(pg->interrupt))
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    assert(!pg->in_flight && !pg->bell.ringing && !pg->pooled);
+    pg->stopped = false;
+    for (int i = 0; s >= 0 && i < 2; i++)
+        s = hw_pg_prepare(pg, (hw_pg_statement)calls[i].statement, reterr);
+    if (s < 0)
+        return s;
+    if (!PQenterPipelineMode(pg->conn))
+        return hw_pg_lost(pg, false, false, reterr);
+    s = send_pair(pg, calls, reterr);
+    if (s >= 0)
+        s = collect_pair(pg, &p, reterr);
+    if (pg->conn && !PQexitPipelineMode(pg->conn)) {
+        if (s >= 0)
+            return hw_pg_lost(pg, true, calls[0].writes, reterr);
+        hw_pg_disconnect(pg);
+    }
+    pg->used_ms = hw_clock_mono_ms();
+    if (pg->conn && pg->bell.listening)
+        hw_pg_bell_hear(pg);
+    return s;
+}
+
+/* As hw_pg_exec(): calls itself at most once. */
+int hw_pg_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2], howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    results[0] = results[1] = NULL;
+    s = try_pair(pg, calls, results, &err);
+    if (s >= 0)
+        return s;
+    PQclear(results[0]);
+    PQclear(results[1]);
+    results[0] = results[1] = NULL;
+    if (pg->conn && hw_pg_go_unprepared(pg, &err))
+        return hw_pg_pair(pg, calls, results, reterr);
+    hw_error_copy(reterr, &err);
+    return s;
+}

@@ -2,28 +2,30 @@
  * groups.c - members of groups on PostgreSQL.
  *
  *   I1  A batch is leased by one statement and read by a second one, which sees everything that the
- *       first one has dealt.  Behind a pooler both are one transaction: the places of rows that a
- *       lease names mean something only on the server that gave them.  A small batch is leased and
- *       read by one statement; if not all of its events are there, because some are younger than
- *       the statement, it is given back, and taken in two.
+ *       first one has dealt.  Both go out in one trip: the number in the token is drawn here, and
+ *       the second statement knows the batch by it.  Behind a pooler they are one transaction, in
+ *       several trips: the places of rows that a lease names mean something only on the server that
+ *       gave them.  A small batch is leased and read by one statement.  If not all events are there
+ *       (some are younger than the statement, or a row is not where its lot says), the batch is
+ *       given back, and taken in two trips.
  *   I2  A batch is bounded in bytes as a page is (read.c I2): of each row the server is told how
  *       large it may be.  What comes without its payload ends the batch before it, and the lease is
  *       shortened accordingly; if it is the first, it is read alone.
  *   I3  Events point into the batch's own PGresult.
  */
 #include <assert.h>
-#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "store/pg/columns.h"
 #include "store/pg/pg.h"
 
 #define BATCH_BYTES ((size_t)8 * 1024 * 1024)
 /* With more, what one statement costs for each row is more than the second trip. */
-#define SMALL_BATCH 200
+#define SMALL_BATCH 20
 
 static int group_release(hw_store *store, const hw_batch_ref *batch, howdah_error *reterr);
 
@@ -186,6 +188,9 @@ static int fill(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch 
 
 /* ----------------------------------------------------------------- fetching */
 
+/* What HW_PG_GROUP_FETCH gives. */
+enum { LEASED_TOKEN, LEASED_ATTEMPT, LEASED_TIDS, LEASED_LO, LEASED_HI, LEASED_N };
+
 static void call_of_fetch(hw_pg_call *call, const hw_group_take *take)
 {
     hw_pg_param_str(call, take->subscriber_id);
@@ -213,21 +218,13 @@ static int read_rows(hw_pg *pg, const PGresult *leased, int64_t max, memory *m,
     hw_pg_call call = {.statement = HW_PG_GROUP_READ};
     int s;
 
-    hw_pg_param_bin(&call, PQgetvalue(leased, 0, 2), (size_t)PQgetlength(leased, 0, 2));
+    hw_pg_param_bin(&call, PQgetvalue(leased, 0, LEASED_TIDS),
+                    (size_t)PQgetlength(leased, 0, LEASED_TIDS));
     hw_pg_param_int4(&call, hw_pg_batch_cap(max));
     s = hw_pg_exec(pg, &call, &m->rows, reterr);
     return s < 0 ? s
-                 : decode(m, 0, hw_pg_get_int8(leased, 0, 3), hw_pg_get_int8(leased, 0, 4), reterr);
-}
-
-/* How many places the lease names, by the array's header. */
-static int64_t places_n(const PGresult *leased)
-{
-    uint32_t n = 0;
-
-    if (PQgetlength(leased, 0, 2) >= 20)
-        memcpy(&n, PQgetvalue(leased, 0, 2) + 12, sizeof n);
-    return be32toh(n);
+                 : decode(m, 0, hw_pg_get_int8(leased, 0, LEASED_LO),
+                          hw_pg_get_int8(leased, 0, LEASED_HI), reterr);
 }
 
 /* Some rows were not where they should be: purged in between, and moved by that; or others are
@@ -240,15 +237,24 @@ static int ask_moved(hw_pg *pg, const hw_group_take *take, const PGresult *lease
     int s;
 
     hw_pg_param_str(&call, take->subscriber_id);
-    hw_pg_param_str(&call, hw_pg_get_str(leased, 0, 0));
-    hw_pg_param_bin(&call, PQgetvalue(leased, 0, 2), (size_t)PQgetlength(leased, 0, 2));
-    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 3));
-    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, 4));
+    hw_pg_param_str(&call, hw_pg_get_str(leased, 0, LEASED_TOKEN));
+    hw_pg_param_str(&call, hw_pg_get_str(leased, 0, LEASED_TIDS)); /* their bytes, or NULL */
+    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, LEASED_LO));
+    hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, LEASED_HI));
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0)
         *ret_moved = hw_pg_get_bool(result, 0, 0);
     PQclear(result);
     return s;
+}
+
+/* HOWDAH_END: nothing was leased. */
+static int take_lease(const PGresult *leased, hw_group_batch *batch, howdah_error *reterr)
+{
+    if (PQgetisnull(leased, 0, LEASED_TOKEN))
+        return HOWDAH_END;
+    return take_token(hw_pg_get_str(leased, 0, LEASED_TOKEN),
+                      hw_pg_get_int4(leased, 0, LEASED_ATTEMPT), batch, reterr);
 }
 
 static int lease_and_read(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
@@ -259,14 +265,13 @@ static int lease_and_read(hw_pg *pg, const hw_group_take *take, memory *m, hw_gr
     int s;
 
     call_of_fetch(&call, take);
+    hw_pg_param_int8(&call, 0);
     s = hw_pg_exec(pg, &call, &leased, reterr);
-    if (s >= 0 && PQgetisnull(leased, 0, 0))
-        s = HOWDAH_END;
-    if (s == HOWDAH_OK)
-        s = take_token(hw_pg_get_str(leased, 0, 0), hw_pg_get_int4(leased, 0, 1), batch, reterr);
+    if (s >= 0)
+        s = take_lease(leased, batch, reterr);
     if (s == HOWDAH_OK)
         s = read_rows(pg, leased, take->max_events, m, reterr);
-    if (s == HOWDAH_OK && (int64_t)m->n < places_n(leased))
+    if (s == HOWDAH_OK && (int64_t)m->n < hw_pg_get_int4(leased, 0, LEASED_N))
         s = ask_moved(pg, take, leased, ret_moved, reterr);
     PQclear(leased);
     return s;
@@ -331,6 +336,65 @@ static int lease_small(hw_pg *pg, const hw_group_take *take, memory *m, hw_group
     return s;
 }
 
+/* At random: see I3 of 0007_groups. */
+static int draw_fence(int64_t *ret_fence, howdah_error *reterr)
+{
+    uint64_t random = 0;
+
+    if (!hw_random_bytes(&random, sizeof random))
+        return hw_fail(reterr, HOWDAH_FAILED, "the system has no random numbers for a token");
+    *ret_fence = (int64_t)(random >> 16) + 1;
+    return HOWDAH_OK;
+}
+
+/* What a pair has brought.  Events of a stuck stream are no lot's: they are read apart. */
+static int take_pair(hw_pg *pg, const hw_group_take *take, PGresult *results[2], memory *m,
+                     hw_group_batch *batch, bool *ret_all, howdah_error *reterr)
+{
+    const PGresult *leased = results[0];
+    int s = take_lease(leased, batch, reterr);
+    bool moved = false;
+
+    if (s != HOWDAH_OK)
+        return s;
+    if (!PQgetisnull(leased, 0, LEASED_TIDS)) {
+        s = read_rows(pg, leased, take->max_events, m, reterr);
+    } else {
+        m->rows = results[1];
+        results[1] = NULL;
+        s = decode(m, 0, hw_pg_get_int8(leased, 0, LEASED_LO), hw_pg_get_int8(leased, 0, LEASED_HI),
+                   reterr);
+    }
+    *ret_all = s == HOWDAH_OK && (int64_t)m->n == hw_pg_get_int4(leased, 0, LEASED_N);
+    if (s == HOWDAH_OK && !*ret_all)
+        s = ask_moved(pg, take, leased, &moved, reterr);
+    return s;
+}
+
+static int lease_pair(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
+                      bool *ret_all, howdah_error *reterr)
+{
+    hw_pg_call calls[2] = {{.statement = HW_PG_GROUP_FETCH, .writes = true},
+                           {.statement = HW_PG_GROUP_READ_LOT}};
+    PGresult *results[2] = {NULL, NULL};
+    int64_t fence = 0;
+    int s = draw_fence(&fence, reterr);
+
+    if (s < 0)
+        return s;
+    call_of_fetch(&calls[0], take);
+    hw_pg_param_int8(&calls[0], fence);
+    hw_pg_param_str(&calls[1], take->subscriber_id);
+    hw_pg_param_int8(&calls[1], fence);
+    hw_pg_param_int4(&calls[1], hw_pg_batch_cap(take->max_events));
+    s = hw_pg_pair(pg, calls, results, reterr);
+    if (s >= 0)
+        s = take_pair(pg, take, results, m, batch, ret_all, reterr);
+    PQclear(results[0]);
+    PQclear(results[1]);
+    return s;
+}
+
 /* I1. */
 static int lease(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch *batch,
                  howdah_error *reterr)
@@ -340,9 +404,12 @@ static int lease(hw_pg *pg, const hw_group_take *take, memory *m, hw_group_batch
     bool all = false;
     int s;
 
-    if (take->max_events > SMALL_BATCH)
+    if (take->max_events <= SMALL_BATCH)
+        s = lease_small(pg, take, m, batch, &all, reterr);
+    else if (!pg->pooled && !pg->caller_owned)
+        s = lease_pair(pg, take, m, batch, &all, reterr);
+    else
         return lease_in_two(pg, take, m, batch, reterr);
-    s = lease_small(pg, take, m, batch, &all, reterr);
     if (s != HOWDAH_OK || all)
         return s == HOWDAH_OK ? fill(pg, take, m, batch, reterr) : s;
     PQclear(m->rows);

@@ -1,7 +1,8 @@
 /*
  * pg.h - the inside of the PostgreSQL store.
  *
- *   I1  Every statement goes through exec.c (hw_pg_exec(), hw_pg_send(), hw_pg_pipeline()): it
+ *   I1  Every statement goes through exec.c (hw_pg_exec(), hw_pg_send(), hw_pg_pipeline(),
+ *       hw_pg_pair()): it
  *       knows the deadline, the interrupt, lost connections and SQLSTATEs; nothing else calls
  *       libpq's query functions.
  *   I2  A statement counts as done only when the server is ready for the next one: in the
@@ -164,6 +165,7 @@ enum hw_pg_oid {
     X(GROUP_FETCH)                                                                                 \
     X(GROUP_FETCH_SMALL)                                                                           \
     X(GROUP_READ)                                                                                  \
+    X(GROUP_READ_LOT)                                                                              \
     X(GROUP_MOVED)                                                                                 \
     X(GROUP_ACK)                                                                                   \
     X(GROUP_COMMIT)                                                                                \
@@ -328,6 +330,12 @@ int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr);
  */
 int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
                    size_t n, PGresult **results, howdah_error *reterr);
+
+/*
+ * Two statements of ours in one round trip, a write and a read of what it has written.  Each is a
+ * transaction of its own.  If the connection is lost, what is unknown is the outcome of the write.
+ */
+int hw_pg_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2], howdah_error *reterr);
 
 /*
  * hw_pg_query() for what is read about the log: behind a pooler the same server that answers tells
