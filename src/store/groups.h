@@ -27,24 +27,27 @@
 /* A letter, two numbers of at most 18 digits, a hyphen and a NUL. */
 #define HW_BATCH_TOKEN_SIZE 40
 
+typedef struct hw_group_batch hw_group_batch;
+
 typedef struct hw_group_take {
     hw_str subscriber_id;
     int64_t max_events; /* 1 to HOWDAH_BATCH_MAX */
     hw_str member;      /* a name for people; absent: none */
     int64_t lease_ms;
     hw_str acked;    /* the token of a batch that is acked first; absent: none */
+    const hw_group_batch *prior; /* that batch, if it is still there: a store may have read ahead */
     int64_t process; /* a number that all members of a process have that reserves; 0: none */
 } hw_group_take;
 
 /* What a member has. */
-typedef struct hw_group_batch {
+struct hw_group_batch {
     char token[HW_BATCH_TOKEN_SIZE];
     int64_t attempt;            /* 1 for the first one */
     const howdah_event *events; /* by number; they live until done() */
     size_t n;
     void *memory;                               /* the store's, */
     void (*done)(struct hw_group_batch *batch); /* and who frees it; before the store is closed */
-} hw_group_batch;
+};
 
 /*
  * Whether a nack ends the batch with this token: its events are of one stream that is stuck, so

@@ -1,14 +1,16 @@
 -- group_batch: what a member gets: n events, with numbers from lo to hi.  They are at tids; NULL: where group_tids()
--- says.  is_last: it is the beginning of a lot of the last deal, so the stock is low.
+-- says.  is_last: it is the beginning of a lot of the last deal, so the stock is low.  follows: it comes after the acked
+-- batch in the same lot, which nobody has touched since.
 DO $howdah$
 BEGIN
-    CREATE TYPE @schema@.group_batch AS (token text, attempt integer, tids tid[], lo bigint, hi bigint, is_last boolean, n integer);
+    CREATE TYPE @schema@.group_batch AS (token text, attempt integer, tids tid[], lo bigint, hi bigint, is_last boolean, n integer,
+                                         follows boolean);
 EXCEPTION WHEN duplicate_object THEN
     -- An earlier one did not have n, and its functions had other parameters.
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS s ON s.oid = t.typnamespace
                    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.typrelid
                    WHERE s.nspname = @schema_text@ AND t.typname = 'group_batch' AND a.attname = 'n') THEN
-        ALTER TYPE @schema@.group_batch ADD ATTRIBUTE n integer;
+        ALTER TYPE @schema@.group_batch ADD ATTRIBUTE n integer, ADD ATTRIBUTE follows boolean;
         DROP FUNCTION @schema@.group_take_retry(@schema@.group_state, integer, text, bigint);
         DROP FUNCTION @schema@.group_take(@schema@.group_state, integer, text, bigint);
         DROP FUNCTION @schema@.group_go_on(@schema@.group_state, text, integer, text, bigint);
@@ -366,7 +368,7 @@ LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 BEGIN
-    RETURN CASE WHEN quick THEN least(greatest(4 * max_count, 900), 4000)
+    RETURN CASE WHEN quick THEN least(greatest(2 * max_count, 900), 2000)
                 WHEN g.by_stream AND max_count >= 50 THEN least(greatest(max_count * 9 / 10, 900), 1000)
                 ELSE least(greatest(max_count * 9 / 10, 225), 1000) END;
 END
@@ -432,7 +434,7 @@ BEGIN
           AND k.lot = acked_lot AND k.token = acked_fence
           AND k.pos + k.taken < k.n AND k.careful <= k.pos + k.taken AND k.tids IS NOT NULL
         RETURNING 'l' || k.lot || '-' || fresh, 1, CASE WHEN places THEN k.tids[k.pos + 1 : k.pos + k.taken] END, k.at + 1,
-                  k.last, false, k.taken
+                  k.last, false, k.taken, true
         INTO b;
         IF b.hi > 0 THEN
             RETURN b;
@@ -483,12 +485,12 @@ BEGIN
 END
 $howdah$;
 
--- group_tids(subscriber text, fence bigint) -> tid[]
+-- group_tids(subscriber text, fence bigint, ahead integer) -> tid[]
 --
--- Where the events of the batch are that a member has taken from a lot, with this number in its token.  Empty: there is no
--- such batch.
+-- Where the events of the batch are that a member has taken from a lot, with this number in its token, and those of the lot
+-- that come after it: so many in all.  Empty: there is no such batch.
 -- Reads: groups, group_places, group_lots.
-CREATE OR REPLACE FUNCTION @schema@.group_tids(subscriber text, fence bigint) RETURNS tid[]
+CREATE OR REPLACE FUNCTION @schema@.group_tids(subscriber text, fence bigint, ahead integer) RETURNS tid[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -497,7 +499,7 @@ SET enable_bitmapscan = off
 AS $howdah$
 BEGIN
     RETURN coalesce((
-        SELECT l.tids[l.pos + 1 : l.pos + l.taken]
+        SELECT l.tids[l.pos + 1 : l.pos + greatest(l.taken, ahead)]
         FROM @schema@.groups AS g,
              LATERAL (SELECT p.floor FROM @schema@.group_places AS p WHERE p.group_id = g.group_id ORDER BY p.deal DESC LIMIT 1) AS p,
              @schema@.group_lots AS l

@@ -239,6 +239,7 @@ static int look(howdah_member *member, howdah_batch **done, howdah_batch **ret_b
 
     do {
         take.acked = *done && !(*done)->over ? hw_str_of((*done)->held.token) : HW_STR_NULL;
+        take.prior = take.acked.s && (*done)->bus == bus ? &(*done)->held : NULL;
         s = hw_group_ops_of(bus)->fetch(bus->store, &take, &held, &outlook, reterr);
         if (s >= 0) {
             howdah_batch_free(*done);

@@ -45,6 +45,7 @@ typedef struct run {
     hw_store *io;
     hw_store *tx; /* NULL: no transactions */
     hw_group_batch batch;
+    hw_group_batch before; /* the batch that the next fetch acks; without done(): none */
     size_t *failed; /* which events of it, in order */
     size_t failed_n;
     int64_t done;      /* the last event that is through; 0: none */
@@ -310,6 +311,13 @@ static void run_batch(run *r)
 
 /* ------------------------------------------------------------------- a slot */
 
+static void forget_before(run *r)
+{
+    if (r->before.done)
+        r->before.done(&r->before);
+    r->before.done = NULL;
+}
+
 /* HOWDAH_END: there is nothing to do.  acked: the token of the batch before, "": none. */
 static int fetch(run *r, const char *acked, howdah_error *reterr)
 {
@@ -320,10 +328,12 @@ static int fetch(run *r, const char *acked, howdah_error *reterr)
                                 .member = hw_str_of(slot->shared->member),
                                 .lease_ms = o->lease_ms,
                                 .process = slot->shared->process,
-                                .acked = acked[0] ? hw_str_of(acked) : HW_STR_NULL};
+                                .acked = acked[0] ? hw_str_of(acked) : HW_STR_NULL,
+                                .prior = acked[0] ? &r->before : NULL};
     int64_t now = hw_clock_mono_ms();
     int s = r->io->ops->groups->fetch(r->io, &take, &r->batch, &slot->outlook, reterr);
 
+    forget_before(r);
     if (s != HOWDAH_OK)
         return s;
     hw_slot_hold(slot, r->batch.token, now);
@@ -336,7 +346,7 @@ static int fetch(run *r, const char *acked, howdah_error *reterr)
 static void batch_over(run *r)
 {
     hw_slot_hold(r->slot, "", 0);
-    r->batch.done(&r->batch);
+    r->before = r->batch;
     r->failed_n = 0;
     r->done = r->committed = 0;
 }
@@ -430,6 +440,7 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
         slot->failed = s;
         hw_error_copy(&slot->error, &err);
     }
+    forget_before(&r);
     hw_free(r.failed);
 }
 

@@ -256,6 +256,7 @@ typedef struct hw_pg {
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4 */
     size_t range_rows;                /* that fit a page of ranges, by the last one; 0: any */
+    int64_t event_bytes;              /* of members' events, by the last ones; 0: not known */
     int64_t claim_rows;               /* that a claim asks for at most, by the last one; 0: any */
     hw_buf params;                    /* scratch for binary parameters */
     PGresult *import_rows;            /* the last import page */
@@ -601,6 +602,13 @@ int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_out
 extern const hw_queue_ops hw_pg_queue_ops;
 
 /* ---- groups.c */
+
+int hw_pg_group_release(hw_store *store, const hw_batch_ref *batch, howdah_error *reterr);
+
+/* ---- group_fetch.c */
+
+int hw_pg_group_fetch(hw_store *store, const hw_group_take *take, hw_group_batch *ret_batch,
+                      hw_group_outlook *ret_outlook, howdah_error *reterr);
 
 extern const hw_group_ops hw_pg_group_ops;
 extern const hw_reserve_ops hw_pg_reserve_ops;

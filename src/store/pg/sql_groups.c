@@ -23,8 +23,8 @@ static const Oid small_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT, HW_OID_
                                   HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4};
 /* $1 places $2 cap */
 static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT4};
-/* $1 subscriber $2 fence $3 cap */
-static const Oid read_lot_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4};
+/* $1 subscriber $2 fence $3 rows $4 cap */
+static const Oid read_lot_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4, HW_OID_INT4};
 /* $1 subscriber $2 token $3 up to, or milliseconds $4 acked already $5 without waiting for the disk
  */
 static const Oid ack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_BOOL};
@@ -78,7 +78,7 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_GROUP_FILTER] = {"SELECT s.pattern, s.stream, s.originals FROM @schema@.subscriptions AS"
                             " s WHERE s.subscriber_id = $1",
                             TYPES(text_type)},
-    [HW_PG_GROUP_FETCH] = {"SELECT b.token, b.attempt, b.tids, b.lo, b.hi, b.n"
+    [HW_PG_GROUP_FETCH] = {"SELECT b.token, b.attempt, b.tids, b.lo, b.hi, b.n, b.follows"
                            " FROM @schema@.group_fetch($1, $2, $3, " MS(
                                "$4") ", $5, $6, $7) AS b"
                                      " WHERE " WITHOUT_WAITING,
@@ -98,11 +98,11 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                           " FROM @schema@.events WHERE ctid = ANY ($1)",
                           TYPES(read_types)},
     [HW_PG_GROUP_READ_LOT] =
-        {"SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED " FROM @schema@.events"
-         " WHERE ctid = ANY ((SELECT @schema@.group_tids($1, $2))::tid[])",
+        {"SELECT " HW_PG_CAPPED_COLUMNS("$4") HW_PG_PURGED " FROM @schema@.events"
+         " WHERE ctid = ANY ((SELECT @schema@.group_tids($1, $2, $3))::tid[])",
          TYPES(read_lot_types)},
     [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
-                           " ROW($2, 1, $3, $4, $5, false, 0)::@schema@.group_batch)",
+                           " ROW($2, 1, $3, $4, $5, false, 0, false)::@schema@.group_batch)",
                            TYPES(moved_types)},
     [HW_PG_GROUP_ACK] = {"SELECT " IF_KNOWN("$4", "@schema@.ack($1, $2, $3)",
                                             "false") " WHERE " WITHOUT_WAITING_IF("$5"),
