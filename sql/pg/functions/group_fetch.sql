@@ -368,7 +368,7 @@ LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 BEGIN
-    RETURN CASE WHEN quick THEN least(greatest(2 * max_count, 900), 2000)
+    RETURN CASE WHEN quick THEN CASE WHEN max_count >= 50 THEN 2000 ELSE 900 END
                 WHEN g.by_stream AND max_count >= 50 THEN least(greatest(max_count * 9 / 10, 900), 1000)
                 ELSE least(greatest(max_count * 9 / 10, 225), 1000) END;
 END

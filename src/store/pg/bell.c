@@ -70,8 +70,16 @@ void hw_pg_bell_done(hw_pg *pg)
 int hw_pg_session_number(hw_store *store, uint64_t *ret_session, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    int s = hw_pg_ready(pg, reterr);
+    int s;
 
+    /* A page that is under way (pg.h I4) is this session's, and so is all that came before it.
+       Whether the session is still there is seen when the page is wanted: to wait for it here would
+       let the server idle while this page is handled. */
+    if (pg->in_flight && PQstatus(pg->conn) == CONNECTION_OK) {
+        *ret_session = pg->session;
+        return HOWDAH_OK;
+    }
+    s = hw_pg_ready(pg, reterr);
     if (s >= 0)
         *ret_session = pg->session;
     return s;
