@@ -96,13 +96,13 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                                         'query_keys', 'query_count', 'query_types', 'query_rows', 'query_events', 'as_of',
                                         'current_events', 'versions', 'type_stats', 'streams_of_type', 'knowledge',
                                         'knowledge_of', 'library_payload_max', 'retract', 'snapshot_load',
-                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_moved', 'group_nack', 'group_stands', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
+                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_moved', 'group_nack', 'group_stands', 'group_tids', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
                                         'ack', 'nack', 'extend_lease', 'release_batch', 'subscribe', 'unshare', 'subscription_arm', 'subscription_pause',
                                         'subscription_resume', 'subscription_reset', 'subscription_remove')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
-                       AND p.proname <> ALL ('{attempts_of,check_sequence,group_of,log_look,log_alive,group_deal,group_mend,group_remake,group_resolve_holes,group_next,group_retry_on,group_dead_letter,group_fail,group_wake_dead_letters,group_take_retry,group_go_on,group_await_deal,group_lot_tids,group_lot_without,group_without_stuck,group_take,group_idle,group_ranges_end,group_ranges_expired,group_late,group_deal_range,group_drop,group_outstanding,group_spent,group_adopt,group_lot_ack,group_retry_ack,group_token_parts,group_ack,group_place,log_end,start_place,subscribe_problem,subscription_is_free,subscription_set_status,purge_lots,claim_free,claim_suspect,complete_plain,find_suspect,leased_jobs,next_levels,purged_note,remove_history,tidy_up,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
+                       AND p.proname <> ALL ('{attempts_of,check_sequence,group_of,log_look,log_alive,group_deal,group_mend,group_remake,group_resolve_holes,group_next,group_retry_on,group_dead_letter,group_fail,group_wake_dead_letters,group_take_retry,group_await_deal,group_lot_tids,group_lot_without,group_without_stuck,group_take,group_idle,group_ranges_end,group_ranges_expired,group_late,group_deal_range,group_drop,group_outstanding,group_spent,group_adopt,group_lot_ack,group_retry_ack,group_token_parts,group_ack,group_place,log_end,start_place,subscribe_problem,subscription_is_free,subscription_set_status,purge_lots,claim_free,claim_suspect,complete_plain,find_suspect,leased_jobs,next_levels,purged_note,remove_history,tidy_up,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
                                              'queue_of,requeue_jobs,ring_queue,wake_keys}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
@@ -129,7 +129,7 @@ def every_function_tells_its_volatility():
                         "claim", "claim_free", "claim_jobs", "claim_suspect", "complete", "complete",
                         "complete_plain", "correct", "end_jobs", "end_lease", "exchange_one", "extend",
                         "extend_lease", "fail", "fetch", "finalize", "find_suspect", "free_keys", "give_back",
-                        "group_ack", "group_adopt", "group_await_deal", "group_dead_letter", "group_deal", "group_deal_range", "group_drop", "group_end_ranges", "group_fail", "group_fetch", "group_go_on", "group_idle",
+                        "group_ack", "group_adopt", "group_await_deal", "group_dead_letter", "group_deal", "group_deal_range", "group_drop", "group_end_ranges", "group_fail", "group_fetch", "group_idle",
                         "group_lot_ack", "group_lot_without", "group_members", "group_mend", "group_moved", "group_nack", "group_outlook", "group_place", "group_progress",
                         "group_ranges_end", "group_ranges_expired", "group_remake", "group_reserve", "group_reserve_extend", "group_resolve_holes", "group_retry_ack", "group_retry_on", "group_spent", "group_stands",
                         "group_take", "group_take_range", "group_take_retry", "group_wake_dead_letters",

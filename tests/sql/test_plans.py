@@ -176,7 +176,7 @@ def subscriptions_use_indexes():
 
 
 def members_of_groups_read_by_place():
-    for name, arguments in (("GROUP_READ", "'{}', 8000"), ("GROUP_FETCH_SMALL", "'g', 10, 'm', 30000, NULL, 0, 8000")):
+    for name, arguments in (("GROUP_READ", "'{}', 8000"), ("GROUP_READ_LOT", "'g', 1, 10, 8000"), ("GROUP_FETCH_SMALL", "'g', 10, 'm', 30000, NULL, 0, 8000")):
         plan = library_plan(name, arguments, session_settings())
         assert "Tid Scan on events" in plan and "Seq Scan on events" not in plan, plan
 

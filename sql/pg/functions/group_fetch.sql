@@ -358,22 +358,6 @@ BEGIN
 END
 $howdah$;
 
--- group_lot_size(g, max_count integer, quick boolean) -> integer
---
--- How many events a lot should have for a member that takes so many at once: several batches, because the next one of
--- the same lot costs a fraction of another lot.  But a lane is one member's for as long as its lot lasts, so it is long only
--- where members are quick.
-CREATE OR REPLACE FUNCTION @schema@.group_lot_size(g @schema@.group_state, max_count integer, quick boolean) RETURNS integer
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, pg_temp
-AS $howdah$
-BEGIN
-    RETURN CASE WHEN quick THEN CASE WHEN max_count >= 50 THEN 2000 ELSE 900 END
-                WHEN g.by_stream AND max_count >= 50 THEN least(greatest(max_count * 9 / 10, 900), 1000)
-                ELSE least(greatest(max_count * 9 / 10, 225), 1000) END;
-END
-$howdah$;
-
 -- group_fetch(subscriber, max_count, member, lease, acked, process, fence) -> group_batch
 --
 -- What fetch() does, but for reading the events: that takes a later statement, which sees all that was dealt.  process
@@ -401,6 +385,7 @@ DECLARE
     b        @schema@.group_batch;
     is_acked boolean := acked IS NULL;
     quick    boolean := false; -- the acked batch has taken less than 250 us an event
+    per_lane integer;
 BEGIN
     IF max_count IS NULL OR max_count < 1 OR max_count > 10000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'max_count: must be 1 to 10000';
@@ -467,8 +452,15 @@ BEGIN
         RETURN NULL;
     END IF;
     b := @schema@.group_take(g, max_count, member, lease_ms, fresh, places);
+    IF b.token IS NULL OR b.is_last THEN
+        -- A lot has several batches: the next one of the same lot costs a fraction of another lot.  But a lane is one
+        -- member's for as long as its lot lasts, so it is long only where members are quick.
+        per_lane := CASE WHEN quick AND max_count >= 50 THEN 2000
+                         WHEN quick OR g.by_stream AND max_count >= 50 THEN least(greatest(max_count * 9 / 10, 900), 1000)
+                         ELSE least(greatest(max_count * 9 / 10, 225), 1000) END;
+    END IF;
     IF b.token IS NULL THEN
-        IF @schema@.group_deal(g, @schema@.group_lot_size(g, max_count, quick)) IS NULL THEN
+        IF @schema@.group_deal(g, per_lane) IS NULL THEN
             PERFORM @schema@.group_await_deal(g);
             b := @schema@.group_take(g, max_count, member, lease_ms, fresh, places);
             IF b.token IS NOT NULL THEN
@@ -479,7 +471,7 @@ BEGIN
         b := @schema@.group_take(g, max_count, member, lease_ms, fresh, places);
     ELSIF b.is_last THEN
         -- Who finds nothing to take has to wait for whoever deals: so one deal ahead.
-        PERFORM @schema@.group_deal(g, @schema@.group_lot_size(g, max_count, quick));
+        PERFORM @schema@.group_deal(g, per_lane);
     END IF;
     RETURN b;
 END
@@ -494,6 +486,7 @@ CREATE OR REPLACE FUNCTION @schema@.group_tids(subscriber text, fence bigint, ah
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $howdah$
