@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "bench/queue.h"
 #include "bench/subscribers.h"
 #include "cli/in/signals.h"
 
@@ -326,6 +327,8 @@ static int open_clients(bench_clients *c, const bench_site *site, howdah_error *
         if (s >= 0 && site->plan->ceiling)
             s = site->plan->kind == BENCH_FANOUT || site->plan->kind == BENCH_ASOF
                     ? bench_ours_open(site, (unsigned)i, true, &w->client[BENCH_CEILING], reterr)
+                : site->plan->against == BENCH_AGAINST_QUEUE
+                    ? bench_bound_open(site, (unsigned)i, &w->client[BENCH_CEILING], reterr)
                     : site->backend->open_client(site, (unsigned)i, &w->client[BENCH_CEILING],
                                                  reterr);
         for (int side = 0; side < BENCH_SIDES; side++) {

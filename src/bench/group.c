@@ -16,6 +16,10 @@ const char *const bench_through_names[] = {[BENCH_THROUGH_MEMBERS] = "members",
                                            [BENCH_THROUGH_HANDLERS] = "handlers",
                                            [BENCH_THROUGH_SQL] = "sql",
                                            NULL};
+const char *const bench_against_names[] = {[BENCH_AGAINST_READ] = "read",
+                                           [BENCH_AGAINST_DELETE] = "delete",
+                                           [BENCH_AGAINST_QUEUE] = "queue",
+                                           NULL};
 
 /* A client of our side: a member with a bus of its own, or a bus that runs handlers. */
 typedef struct group_client {

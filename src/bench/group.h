@@ -11,8 +11,9 @@
 
 #define BENCH_GROUP "bench"
 
-/* By bench_through; NULL after the last. */
+/* By bench_through and bench_against; NULL after the last. */
 extern const char *const bench_through_names[];
+extern const char *const bench_against_names[];
 
 /* A member, or (number 0) the subscription whose handlers are the members. */
 int bench_group_open(const bench_site *site, unsigned number, bench_client **ret_client,

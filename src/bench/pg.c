@@ -170,7 +170,7 @@ static int make_ceiling(const bench_site *site, howdah_error *reterr)
         NULL};
     int s;
 
-    if (site->plan->kind == BENCH_QUEUE) {
+    if (site->plan->kind == BENCH_QUEUE || site->plan->against == BENCH_AGAINST_DELETE) {
         PGconn *conn = NULL;
 
         s = bench_pg_connect(site, &conn, reterr);

@@ -368,7 +368,7 @@ int bench_pg_open_client(const bench_site *site, unsigned number, bench_client *
     raw *c;
     int s;
 
-    if (site->plan->kind == BENCH_QUEUE)
+    if (site->plan->kind == BENCH_QUEUE || site->plan->against == BENCH_AGAINST_DELETE)
         return bench_pg_open_bare(site, number, ret_client, reterr);
     if (site->plan->kind == BENCH_GROUP_READ)
         return bench_pg_open_range_reader(site, number, ret_client, reterr);

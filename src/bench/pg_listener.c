@@ -137,6 +137,7 @@ int bench_pg_open_subscribers(const bench_site *site, bench_subscribers **ret_su
         return hw_fail_no_memory(reterr);
     l->base.ops = &ops;
     l->base.hearers = 1;
+    l->base.timed = true;
     s = bench_pg_connect(site, &l->conn, reterr);
     if (s >= 0)
         s = prepare(l, site, reterr);

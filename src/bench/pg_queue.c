@@ -210,6 +210,28 @@ static int drain(bench_client *client, int64_t *ret_events, howdah_error *reterr
     return s;
 }
 
+/* The barest of all: taken and gone with one statement, so that whoever dies has lost its batch. */
+static int drain_at_once(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    static const int lengths[] = {4};
+    static const int formats[] = {1};
+    raw_client *c = (raw_client *)client;
+    uint32_t raw = htobe32((uint32_t)c->batch);
+    const char *const values[] = {(const char *)&raw};
+    int64_t n = 0;
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && atomic_load(c->base.backlog) > 0 && !atomic_load(c->base.stop)) {
+        PGresult *rows = PQexecPrepared(c->conn, "take", 1, values, lengths, formats, 1);
+
+        n += PQntuples(rows);
+        atomic_fetch_sub(c->base.backlog, PQntuples(rows));
+        s = bench_pg_expect(c->conn, rows, PGRES_TUPLES_OK, reterr);
+    }
+    *ret_events = n;
+    return s;
+}
+
 /* Also for a client that was only half opened. */
 static void close_bare(bench_client *client)
 {
@@ -238,6 +260,10 @@ static int prepare(raw_client *c, const bench_site *site, howdah_error *reterr)
         {"delete", "DELETE FROM %s WHERE id = ANY ($1)", ids, 1},
         {"commit", "COMMIT", NULL, 0},
         {"push", "INSERT INTO %s (data) SELECT unnest($1)", texts, 1},
+        {"take",
+         "DELETE FROM %1$s WHERE id = ANY (ARRAY(SELECT id FROM %1$s ORDER BY id LIMIT $1"
+         " FOR UPDATE SKIP LOCKED)) RETURNING id, data",
+         int4, 1},
     };
     int s = bench_pg_expect(c->conn,
                             PQexec(c->conn, "SELECT set_config(n, 'off', false) FROM unnest(ARRAY["
@@ -251,7 +277,7 @@ static int prepare(raw_client *c, const bench_site *site, howdah_error *reterr)
     for (size_t i = 0; s >= 0 && i < sizeof statements / sizeof *statements; i++) {
         char sql[256];
 
-        /* The format is one of the five above. */
+        /* The format is one of those above. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         (void)snprintf(sql, sizeof sql, statements[i].format, site->ceiling);
@@ -269,12 +295,14 @@ int bench_pg_open_bare(const bench_site *site, unsigned number, bench_client **r
                        howdah_error *reterr)
 {
     static const bench_client_ops ops = {drain, NULL, close_bare, push_backlog};
+    static const bench_client_ops at_once = {drain_at_once, NULL, close_bare, push_backlog};
+    bool deletes = site->plan->kind == BENCH_GROUP_READ;
     raw_client *c = hw_calloc(1, sizeof *c);
     int s;
 
     if (!c)
         return hw_fail_no_memory(reterr);
-    c->base.ops = &ops;
+    c->base.ops = deletes ? &at_once : &ops;
     c->batch = site->plan->batch;
     c->array = (hw_buf)HW_BUF_INIT(ARRAY_BYTES_MAX);
     s = bench_load_init(&c->load, number, 1, (size_t)site->plan->payload, reterr);
@@ -282,6 +310,9 @@ int bench_pg_open_bare(const bench_site *site, unsigned number, bench_client **r
         s = bench_pg_connect(site, &c->conn, reterr);
     if (s >= 0)
         s = prepare(c, site, reterr);
+    if (s >= 0 && deletes) /* members do not wait for the disk either, when they ack */
+        s = bench_pg_expect(c->conn, PQexec(c->conn, "SET synchronous_commit = off"),
+                            PGRES_COMMAND_OK, reterr);
     if (s < 0) {
         close_bare(&c->base);
         return s;

@@ -126,18 +126,19 @@ static void close_queue_client(bench_client *client)
     hw_free(c);
 }
 
+static const bench_client_ops pushed = {drain, interrupt_queue_client, close_queue_client,
+                                        push_backlog};
+
 /* Without a worker, for those who only push. */
 static int open_queue_client(const bench_site *site, unsigned number, queue_client **ret_client,
                              howdah_error *reterr)
 {
-    static const bench_client_ops ops = {drain, interrupt_queue_client, close_queue_client,
-                                         push_backlog};
     queue_client *c = hw_calloc(1, sizeof *c);
     int s;
 
     if (!c)
         return hw_fail_no_memory(reterr);
-    c->base.ops = &ops;
+    c->base.ops = &pushed;
     c->keys = site->plan->keys;
     s = bench_load_init(&c->load, number, 1, (size_t)site->plan->payload, reterr);
     if (s >= 0)
@@ -150,14 +151,12 @@ static int open_queue_client(const bench_site *site, unsigned number, queue_clie
     return HOWDAH_OK;
 }
 
-int bench_queue_open(const bench_site *site, unsigned number, bench_client **ret_client,
-                     howdah_error *reterr)
+static int open_worker(const bench_site *site, unsigned number, queue_client **ret_client,
+                       howdah_error *reterr)
 {
     howdah_worker_options options = HOWDAH_WORKER_OPTIONS_INIT;
     queue_client *c = NULL;
     int s = open_queue_client(site, number, &c, reterr);
-
-    assert(site->plan->kind == BENCH_QUEUE);
 
     if (s < 0)
         return s;
@@ -166,6 +165,51 @@ int bench_queue_open(const bench_site *site, unsigned number, bench_client **ret
     options.ctx = c;
     options.batch = site->plan->batch;
     s = howdah_worker_new(c->bus, &options, &c->worker, reterr);
+    if (s < 0) {
+        close_queue_client(&c->base);
+        return s;
+    }
+    *ret_client = c;
+    return HOWDAH_OK;
+}
+
+int bench_queue_open(const bench_site *site, unsigned number, bench_client **ret_client,
+                     howdah_error *reterr)
+{
+    queue_client *c = NULL;
+    int s = open_worker(site, number, &c, reterr);
+
+    assert(site->plan->kind == BENCH_QUEUE);
+    if (s >= 0)
+        *ret_client = &c->base;
+    return s;
+}
+
+/* ---- bound */
+
+/* Before a slice: all events of the log become jobs once more.  That is part of the slice. */
+static int replay(bench_client *client, int64_t n, howdah_error *reterr)
+{
+    (void)n;
+    return howdah_binding_replay(((queue_client *)client)->bus, QUEUE, ">", 0, reterr);
+}
+
+int bench_bound_open(const bench_site *site, unsigned number, bench_client **ret_client,
+                     howdah_error *reterr)
+{
+    static const bench_client_ops bound = {drain, interrupt_queue_client, close_queue_client,
+                                           replay};
+    howdah_bind_options options = HOWDAH_BIND_OPTIONS_INIT;
+    queue_client *c = NULL;
+    int s = open_worker(site, number, &c, reterr);
+
+    if (s < 0)
+        return s;
+    c->base.ops = &bound;
+    options.key = HOWDAH_KEY_NONE;   /* the most that a queue can do: in no order */
+    options.start = HOWDAH_FROM_END; /* until the first slice */
+    if (number == 0)
+        s = howdah_queue_bind(c->bus, QUEUE, ">", &options, reterr);
     if (s < 0) {
         close_queue_client(&c->base);
         return s;

@@ -15,6 +15,10 @@
 int bench_queue_open(const bench_site *site, unsigned number, bench_client **ret_client,
                      howdah_error *reterr);
 
+/* group: a worker of a queue that is bound to the whole log. */
+int bench_bound_open(const bench_site *site, unsigned number, bench_client **ret_client,
+                     howdah_error *reterr);
+
 /* From a push into a queue that somebody waits at to the moment that the job is in hand. */
 int bench_queue_latency(const bench_site *site, bench_histogram *ret_latency, howdah_error *reterr);
 

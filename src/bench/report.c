@@ -58,9 +58,10 @@ static void json_plan(cli_out *out, const bench_plan *plan)
     if (bench_is_whole(plan) || plan->kind == BENCH_ASOF)
         cli_out_printf(out, ",\"events\":%lld", (long long)plan->events);
     else if (plan->kind == BENCH_GROUP_READ)
-        cli_out_printf(out, ",\"through\":\"%s\",\"events\":%lld,\"batch\":%lld",
-                       bench_through_names[plan->through], (long long)plan->events,
-                       (long long)plan->batch);
+        cli_out_printf(out,
+                       ",\"through\":\"%s\",\"against\":\"%s\",\"events\":%lld,\"batch\":%lld",
+                       bench_through_names[plan->through], bench_against_names[plan->against],
+                       (long long)plan->events, (long long)plan->batch);
     else if (plan->kind == BENCH_LATENCY)
         cli_out_printf(out, ",\"rate\":%lld", (long long)plan->rate);
     else if (plan->kind == BENCH_QUEUE)
@@ -73,6 +74,8 @@ static void json_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ",\"keys\":%lld", (long long)plan->keys);
     if (plan->kind == BENCH_FANOUT)
         cli_out_printf(out, ",\"subscriptions\":%lld", (long long)plan->subscriptions);
+    if (plan->members > 0)
+        cli_out_printf(out, ",\"members\":%lld", (long long)plan->members);
 }
 
 /* latency compares times, where less is better; all others compare rates. */

@@ -51,6 +51,13 @@ typedef enum bench_through {
     BENCH_THROUGH_SQL       /* the functions, by plain libpq */
 } bench_through;
 
+/* group: what the ceiling is. */
+typedef enum bench_against {
+    BENCH_AGAINST_READ,   /* as many connections that read disjoint parts of the log */
+    BENCH_AGAINST_DELETE, /* that take the same payloads from a table: one DELETE ... SKIP LOCKED */
+    BENCH_AGAINST_QUEUE   /* workers of a queue that is bound to the log */
+} bench_against;
+
 /* Behind a schema's name: that of the bus that nobody listens to. */
 #define BENCH_QUIET "_quiet"
 
@@ -67,10 +74,12 @@ typedef struct bench_plan {
     int64_t events;  /* of one read, or of one delivery */
     int64_t rate;    /* latency: appends a second */
     int64_t subscriptions;
+    int64_t members; /* fanout, latency: those who listen are so many members of a group; 0: not */
     int64_t jobs;          /* queue: pushed before a slice, and drained by it */
     int64_t keys;          /* queue: that the jobs have in turn, 0: none */
     bool pin;              /* queue, group: an old snapshot is held open */
     bench_through through; /* group */
+    bench_against against; /* group */
     int64_t handler_us;    /* group: how long an event takes */
     bench_of of;           /* asof */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */

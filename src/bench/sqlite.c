@@ -534,6 +534,7 @@ static int open_subscribers(const bench_site *site, bench_subscribers **ret_subs
         return hw_fail_no_memory(reterr);
     l->base.ops = &subscribers_ops;
     l->base.hearers = 1;
+    l->base.timed = true;
     s = open_file(site->ceiling, SQLITE_OPEN_READWRITE, &l->db, reterr);
     if (s >= 0 && sqlite3_prepare_v2(l->db, sql, -1, &l->rows, NULL) != SQLITE_OK)
         s = fail_sqlite(l->db, "ceiling", reterr);

@@ -73,10 +73,9 @@ void bench_subscribers_stamp(bench_subscribers *subscribers, int64_t version)
     atomic_store(&subscribers->stamps[version % BENCH_STAMPS], hw_clock_mono_us());
 }
 
-/* With several hearers only the count matters: the stamps would be read many times. */
 void bench_subscribers_hear(bench_subscribers *subscribers, int64_t version)
 {
-    if (subscribers->hearers == 1)
+    if (subscribers->timed)
         bench_histogram_add(&subscribers->latency,
                             hw_clock_mono_us() -
                                 atomic_load(&subscribers->stamps[version % BENCH_STAMPS]));
@@ -118,6 +117,7 @@ int bench_subscribers_await(bench_subscribers *subscribers, int64_t events, howd
 typedef struct live {
     bench_subscribers base;
     howdah_bus *bus;
+    int64_t threads; /* of a group's members; 0: it has none of its own */
 } live;
 
 /* Every subscription sees every event, so each of them counts. */
@@ -131,7 +131,16 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
 /* Until it is interrupted. */
 static int serve(bench_subscribers *subscribers, howdah_error *reterr)
 {
-    return howdah_run(((live *)subscribers)->bus, -1, reterr);
+    live *l = (live *)subscribers;
+    int s;
+
+    if (l->threads == 0)
+        return howdah_run(l->bus, -1, reterr);
+    s = howdah_runner_start(l->bus, (int)l->threads, reterr);
+    if (s >= 0)
+        s = howdah_runner_wait(l->bus, -1, reterr);
+    (void)howdah_runner_stop(l->bus, NULL);
+    return s;
 }
 
 static void interrupt_live(bench_subscribers *subscribers)
@@ -149,7 +158,7 @@ static void close_live(bench_subscribers *subscribers)
 }
 
 /* Checkpoints are batched, as in a program that wants to be quick. */
-static int subscribe(live *l, int64_t number, howdah_error *reterr)
+static int subscribe(live *l, int64_t number, int64_t members, howdah_error *reterr)
 {
     howdah_subscribe_options options = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
     howdah_subscription *subscription = NULL;
@@ -159,8 +168,13 @@ static int subscribe(live *l, int64_t number, howdah_error *reterr)
     options.subscriber_id = id;
     options.handler = on_event;
     options.ctx = &l->base;
-    options.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
-    options.batch_size = CHECKPOINT_EVENTS;
+    if (members > 0) {
+        options.instance = HOWDAH_INSTANCE_SHARED;
+        options.concurrency = members;
+    } else {
+        options.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+        options.batch_size = CHECKPOINT_EVENTS;
+    }
     return howdah_subscribe(l->bus, &options, &subscription, reterr);
 }
 
@@ -177,9 +191,12 @@ int bench_live_open(const bench_site *site, bench_subscribers **ret_subscribers,
     assert(site->plan->subscriptions > 0);
     l->base.ops = &ops;
     l->base.hearers = site->plan->subscriptions;
+    /* The members of a group have threads of their own; a latency is measured in one. */
+    l->base.timed = site->plan->kind == BENCH_LATENCY;
+    l->threads = l->base.timed ? 0 : site->plan->members;
     s = howdah_open(site->url, site->settings, &l->bus, reterr);
     for (int64_t i = 0; s >= 0 && i < site->plan->subscriptions; i++)
-        s = subscribe(l, i, reterr);
+        s = subscribe(l, i, site->plan->members, reterr);
     if (s < 0) {
         close_live(&l->base);
         return s;

@@ -34,6 +34,7 @@ typedef struct bench_subscribers_ops {
 struct bench_subscribers {
     const bench_subscribers_ops *ops;
     int64_t hearers; /* each event is heard so many times */
+    bool timed;      /* by one thread, whose latencies are kept */
     pthread_t thread;
     bool started;
     atomic_bool stop;
@@ -53,7 +54,7 @@ void bench_subscribers_close(bench_subscribers *subscribers);
 
 /* By the appender, before it appends the event of this version. */
 void bench_subscribers_stamp(bench_subscribers *subscribers, int64_t version);
-/* By the listening thread, for each event. */
+/* By the listening thread, or by any when latencies are not kept, for each event. */
 void bench_subscribers_hear(bench_subscribers *subscribers, int64_t version);
 
 /* Until each hearer has heard that many events; errors: its own, INTERRUPTED, TIMEOUT. */

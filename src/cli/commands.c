@@ -265,10 +265,16 @@ static const cli_option bench_options[] = {
     {"jobs", "N", NULL,
      "queue: pushed, then drained, again and again (default: 1000 batches, 10000 to 50000)", 0},
     {"keys", "N", NULL, "queue: the jobs have N ordering keys, in turn (default: none)", 0},
-    {"members", "N", NULL, "group: how many at once (default 8)", 0},
+    {"members", "N", NULL,
+     "group: how many at once (default 8); fanout, latency: those who listen are a group of so many",
+     0},
     {"through", "members|handlers|sql", "members handlers sql",
      "group: members with a connection each (the default), handlers in the threads of one bus, or, "
      "on PostgreSQL, the SQL functions",
+     0},
+    {"against", "read|delete|queue", "read delete queue",
+     "group: what --ceiling is: connections that only read (the default), one DELETE ... SKIP "
+     "LOCKED for each batch of another table, or a queue that is bound to the log",
      0},
     {"handler-us", "N", NULL, "group: an event takes so many microseconds (default 0)", 0},
     {"pin", NULL, NULL, "queue, group: the rate while an old snapshot is held open", 0},

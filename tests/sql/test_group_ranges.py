@@ -91,6 +91,25 @@ def an_event_that_commits_late_comes_in_a_range_of_its_own():
     assert in_order(alone.got) == 5
 
 
+def several_that_commit_late_and_apart_from_each_other_all_come():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    alone = Reserved(name)
+    with sessions(bus.url, 3) as late:
+        for stream, session in zip("abc", late):
+            session.sql("BEGIN; SELECT {}.append('%s:%s', '%s.made')" % (name, stream, name))
+            append(name, "x")
+        alone.drain()
+        assert alone.got == [("x", 1), ("x", 2), ("x", 3)]
+        for session in late:
+            session.sql("COMMIT")
+    # Nobody is left who could fill a hole, and none of them is empty.
+    until(lambda: alone.drain() == "none" and len(alone.got) == 6, "all of it")
+    assert sorted(alone.got) == [("a", 1), ("b", 1), ("c", 1), ("x", 1), ("x", 2), ("x", 3)]
+    until(lambda: alone.drain() == "none" and holes() == 0, "no hole is left")
+    assert alone.end() == {} and fetch(name) == []
+
+
 def a_member_that_comes_ends_a_reservation_and_gets_what_is_left():
     name = fresh()
     subscribe(name, ", start => 'end'")
@@ -275,6 +294,7 @@ if __name__ == "__main__":
     sys.exit(run([
         who_has_reserved_a_group_takes_ranges_and_everything_comes_once,
         an_event_that_commits_late_comes_in_a_range_of_its_own,
+        several_that_commit_late_and_apart_from_each_other_all_come,
         a_member_that_comes_ends_a_reservation_and_gets_what_is_left,
         events_of_a_process_that_vanished_are_tried_one_by_one,
         a_server_that_has_forgotten_a_range_believes_nothing_that_it_is_told_of_it,

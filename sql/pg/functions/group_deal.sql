@@ -56,7 +56,8 @@ $howdah$;
 -- group_resolve_holes(g, seen bigint[], drawn bigint, lows bigint[], untils bigint[]) -> void
 --
 -- Takes out of the holes what was seen (and dealt), and what can never appear by the look that log_look() took
--- before those rows were read.  With gap_policy timeout, what has been missing for too long becomes a skip.
+-- before those rows were read.  With gap_policy timeout, what has been missing for too long becomes a skip.  drawn = 0: there
+-- are events in holes that are not dealt yet, so nothing is judged.
 -- Writes: group_holes, skips.
 CREATE OR REPLACE FUNCTION @schema@.group_resolve_holes(
     g @schema@.group_state, seen bigint[], drawn bigint, lows bigint[], untils bigint[]) RETURNS void
@@ -82,7 +83,8 @@ BEGIN
     WHERE y.first <= y.last;
     WITH old AS (
         DELETE FROM @schema@.group_holes AS h
-        WHERE h.group_id = g.group_id AND h.since < clock_timestamp() - g.gap_timeout_ms * interval '1 millisecond'
+        WHERE h.group_id = g.group_id AND drawn > 0
+          AND h.since < clock_timestamp() - g.gap_timeout_ms * interval '1 millisecond'
         RETURNING h.first, h.last, h.since
     )
     INSERT INTO @schema@.skips (subscriber_id, first_sequence, last_sequence, age_ms, reason)

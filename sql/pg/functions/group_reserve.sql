@@ -202,9 +202,11 @@ BEGIN
                       WHERE y.first <= y.last);
     END IF;
     IF holes THEN
+        -- When some have appeared, only those that are dealt now: there may be events in other holes, too, and these are not
+        -- dead because nobody is left who could write them.
         PERFORM @schema@.group_resolve_holes(
-            g, CASE WHEN late.first IS NULL THEN '{}' ELSE ARRAY(SELECT generate_series(late.first, late.last)) END,
-            look.drawn, look.lows, look.untils);
+            g, ARRAY(SELECT generate_series(late.first, late.last)), CASE WHEN late.first IS NULL THEN look.drawn ELSE 0 END,
+            look.lows, look.untils);
     END IF;
     IF lo IS NULL THEN
         RETURN;

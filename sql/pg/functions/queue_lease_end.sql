@@ -28,7 +28,7 @@ $howdah$;
 --
 -- Makes the earliest job of each of these keys due now, if it was set aside.  The claim that takes it
 -- checks whether the key is free.  False: there was none.
--- Reads, writes: jobs.
+-- Reads, writes: jobs.  Locks: those jobs, in the order of their keys: whoever has some of the same keys comes the same way.
 CREATE OR REPLACE FUNCTION @schema@.promote_keys(of_queue integer, hashes bigint[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -37,8 +37,11 @@ SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 BEGIN
+    WITH g AS MATERIALIZED (
+        SELECT DISTINCT u.hash FROM unnest(hashes) AS u(hash) WHERE u.hash IS NOT NULL ORDER BY u.hash
+    )
     UPDATE @schema@.jobs AS j SET due_at = clock_timestamp(), promoted = true
-    FROM (SELECT DISTINCT u.hash FROM unnest(hashes) AS u(hash) WHERE u.hash IS NOT NULL) AS g,
+    FROM g,
          LATERAL (SELECT e.ctid, e.due_at FROM @schema@.jobs AS e
                   WHERE e.queue_id = of_queue AND e.key_hash = g.hash ORDER BY e.id LIMIT 1) AS earliest
     WHERE j.ctid = earliest.ctid AND earliest.due_at = 'infinity';

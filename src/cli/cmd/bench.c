@@ -90,8 +90,9 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         {"jobs", KIND(BENCH_QUEUE)},
         {"keys", KIND(BENCH_QUEUE)},
         {"pin", KIND(BENCH_QUEUE) | GROUP},
-        {"members", GROUP},
+        {"members", GROUP | KIND(BENCH_FANOUT) | KIND(BENCH_LATENCY)},
         {"through", GROUP},
+        {"against", GROUP},
         {"handler-us", GROUP},
         {"events", READERS | KIND(BENCH_ASOF) | GROUP},
         {"streams", WRITERS | GROUP},
@@ -126,7 +127,8 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         {"clients", 1, CLIENTS_MAX, &plan->clients},
         {"workers", 1, CLIENTS_MAX, &plan->clients},
         {"writers", 1, BENCH_WRITERS_MAX, &plan->clients},
-        {"members", 1, CLIENTS_MAX, &plan->clients},
+        {"members", 1, CLIENTS_MAX,
+         plan->kind == BENCH_GROUP_READ ? &plan->clients : &plan->members},
         {"handler-us", 0, HANDLER_US_MAX, &plan->handler_us},
         {"jobs", 1, EVENTS_MAX, &plan->jobs},
         {"keys", 1, EVENTS_MAX, &plan->keys},
@@ -189,18 +191,37 @@ static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr
     return hw_fail(reterr, HOWDAH_MISUSE, "--of: must be stream, type, append or append-valid");
 }
 
-static int parse_through(const cli_args *args, bench_plan *plan, howdah_error *reterr)
+/* Which of the names an option has; the first one when it is not there. */
+static int parse_name(const cli_args *args, const char *option, const char *const *names,
+                      size_t *ret_i, howdah_error *reterr)
 {
-    const char *through = cli_args_text(args, "through");
+    const char *text = cli_args_text(args, option);
 
-    if (!through)
+    *ret_i = 0;
+    if (!text)
         return HOWDAH_OK;
-    for (size_t i = 0; bench_through_names[i]; i++)
-        if (strcmp(through, bench_through_names[i]) == 0) {
-            plan->through = (bench_through)i;
+    for (size_t i = 0; names[i]; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *ret_i = i;
             return HOWDAH_OK;
         }
-    return hw_fail(reterr, HOWDAH_MISUSE, "--through: must be members, handlers or sql");
+    return hw_fail(reterr, HOWDAH_MISUSE, "--%s: must be %s, %s or %s", option, names[0], names[1],
+                   names[2]);
+}
+
+static int parse_group(const cli_args *args, bench_plan *plan, howdah_error *reterr)
+{
+    size_t through = 0;
+    size_t against = 0;
+    int s = parse_name(args, "through", bench_through_names, &through, reterr);
+
+    if (s >= 0)
+        s = parse_name(args, "against", bench_against_names, &against, reterr);
+    plan->through = (bench_through)through;
+    plan->against = (bench_against)against;
+    if (s >= 0 && cli_args_has(args, "against") && !plan->ceiling)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench group --against goes with --ceiling");
+    return s;
 }
 
 /*
@@ -242,6 +263,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
                                               : 1;
     plan->jobs = 0;
     plan->keys = 0;
+    plan->members = 0;
     plan->pin = cli_args_has(args, "pin");
     plan->events = EVENTS_DEFAULT;
     plan->rate = RATE_DEFAULT;
@@ -252,7 +274,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     if (s >= 0)
         s = parse_of(args, plan, reterr);
     if (s >= 0)
-        s = parse_through(args, plan, reterr);
+        s = parse_group(args, plan, reterr);
     if (s < 0)
         return s;
     if (plan->kind == BENCH_ASOF && plan->events % ASOF_EVENTS_STEP != 0)
@@ -406,6 +428,8 @@ static int measure(cli_context *cli, const bench_site *site, bench_result *resul
             s = site->backend->quiesce(site, reterr);
         if (s >= 0 && plan->kind == BENCH_GROUP_READ)
             s = bench_group_prepare(cli, reterr);
+        if (s >= 0 && plan->against == BENCH_AGAINST_DELETE)
+            s = site->backend->make_ceiling(site, reterr);
     } else if (s >= 0 && plan->ceiling) {
         s = plan->kind == BENCH_FANOUT ? migrate_quiet(site, reterr)
                                        : site->backend->make_ceiling(site, reterr);
