@@ -111,23 +111,25 @@ def a_part_that_a_lease_gets_while_its_ack_waits_is_acked_too():
 def keys_are_woken_in_one_order_whoever_wakes_them():
     q = fresh()
     for _ in "12":
-        for key in "ab":
-            push(q, ", key => '%s'" % key)
-    jobs = claim(q, 4)
-    assert len(jobs) == 2 and claim(q, 4) == []  # the second of each key is set aside
+        for key in range(8):
+            push(q, ", key => '%d'" % key)
+    jobs = claim(q, 16)
+    assert len(jobs) == 8 and claim(q, 16) == []  # the second of each key is set aside
     aside = bus.sql("SELECT j.id, j.key_hash FROM {}.jobs AS j WHERE j.due_at = 'infinity' AND j.queue_id ="
                     " (SELECT queue_id FROM {}.queues WHERE name = '%s') ORDER BY j.key_hash" % q)
-    assert len(aside) == 2
-    # Whoever has the first one keeps others from the second: they wait before they lock anything.
+    assert len(aside) == 8
+    # Whoever has the first one keeps others from the rest: they wait before they lock anything.
     with sessions(bus.url, 3) as (a, other, acking):
         other.sql("BEGIN; SELECT FROM {}.jobs WHERE id = %s FOR UPDATE" % aside[0][0])
-        acking.start(ack(jobs, "'{0,0}'", "NULL"))
+        acking.start(ack(jobs, "'{0,0,0,0,0,0,0,0}'", "NULL"))
         wait_for_wait(a, acking, other)
-        assert a.one("SELECT count(*) FROM (SELECT FROM {}.jobs WHERE id = %s FOR UPDATE SKIP LOCKED) AS x" % aside[1][0]) == "1"
+        free = [row[0] for row in a.sql("SELECT id FROM {}.jobs WHERE id IN (%s) FOR UPDATE SKIP LOCKED"
+                                        % ",".join(job for job, _ in aside[1:]))]
+        assert sorted(free) == sorted(job for job, _ in aside[1:])
         other.sql("COMMIT")
-        assert acking.end() == [("{1,1}",)]
+        assert acking.end() == [("{1,1,1,1,1,1,1,1}",)]
     all_is_well(q)
-    assert sorted(job for job, _ in claim(q, 4)) == sorted(job for job, _ in aside)
+    assert sorted(job for job, _ in claim(q, 16)) == sorted(job for job, _ in aside)
 
 
 # ---- old snapshots
