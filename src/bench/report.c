@@ -58,8 +58,7 @@ static void json_plan(cli_out *out, const bench_plan *plan)
     if (bench_is_whole(plan) || plan->kind == BENCH_ASOF)
         cli_out_printf(out, ",\"events\":%lld", (long long)plan->events);
     else if (plan->kind == BENCH_GROUP_READ)
-        cli_out_printf(out,
-                       ",\"through\":\"%s\",\"against\":\"%s\",\"events\":%lld,\"batch\":%lld",
+        cli_out_printf(out, ",\"through\":\"%s\",\"against\":\"%s\",\"events\":%lld,\"batch\":%lld",
                        bench_through_names[plan->through], bench_against_names[plan->against],
                        (long long)plan->events, (long long)plan->batch);
     else if (plan->kind == BENCH_LATENCY)

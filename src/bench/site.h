@@ -75,9 +75,9 @@ typedef struct bench_plan {
     int64_t rate;    /* latency: appends a second */
     int64_t subscriptions;
     int64_t members; /* fanout, latency: those who listen are so many members of a group; 0: not */
-    int64_t jobs;          /* queue: pushed before a slice, and drained by it */
-    int64_t keys;          /* queue: that the jobs have in turn, 0: none */
-    bool pin;              /* queue, group: an old snapshot is held open */
+    int64_t jobs;    /* queue: pushed before a slice, and drained by it */
+    int64_t keys;    /* queue: that the jobs have in turn, 0: none */
+    bool pin;        /* queue, group: an old snapshot is held open */
     bench_through through; /* group */
     bench_against against; /* group */
     int64_t handler_us;    /* group: how long an event takes */

@@ -266,7 +266,8 @@ static const cli_option bench_options[] = {
      "queue: pushed, then drained, again and again (default: 1000 batches, 10000 to 50000)", 0},
     {"keys", "N", NULL, "queue: the jobs have N ordering keys, in turn (default: none)", 0},
     {"members", "N", NULL,
-     "group: how many at once (default 8); fanout, latency: those who listen are a group of so many",
+     "group: how many at once (default 8); fanout, latency: those who listen are a group of so "
+     "many",
      0},
     {"through", "members|handlers|sql", "members handlers sql",
      "group: members with a connection each (the default), handlers in the threads of one bus, or, "

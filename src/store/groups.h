@@ -34,7 +34,7 @@ typedef struct hw_group_take {
     int64_t max_events; /* 1 to HOWDAH_BATCH_MAX */
     hw_str member;      /* a name for people; absent: none */
     int64_t lease_ms;
-    hw_str acked;    /* the token of a batch that is acked first; absent: none */
+    hw_str acked;                /* the token of a batch that is acked first; absent: none */
     const hw_group_batch *prior; /* that batch, if it is still there: a store may have read ahead */
     int64_t process; /* a number that all members of a process have that reserves; 0: none */
 } hw_group_take;

@@ -87,6 +87,9 @@ a_filtered_delivery_is_timed_against_that_of_all() {
 }
 
 latency_is_measured_against_a_bare_listener() {
+    run 0 bench latency --seconds 0.2 --rate 50 --members 2
+    equals "$(field members)" 2
+    _positive p50_ms
     run 0 bench latency --ceiling --seconds 0.2 --rate 50
     equals "$(field bench)" latency
     equals "$(field clients)/$(field payload)/$(field rate)" 1/200/50
@@ -108,6 +111,9 @@ fanout_is_measured_against_a_bus_without_subscribers() {
     field slowest_ms | grep -Eq '^[0-9]+\.[0-9]$' || fail "no slowest_ms"
     _nothing_is_left
     run 0 bench fanout --seconds 0.2 --clients 1 --subscriptions 1
+    run 0 bench fanout --seconds 0.2 --clients 2 --subscriptions 1 --members 2
+    equals "$(field subscriptions)/$(field members)" 1/2
+    _positive events_per_s
     has_not out ceiling
     has_not out ratio
     _nothing_is_left
@@ -342,6 +348,16 @@ groups_are_measured_against_connections_that_only_read() {
         has err 'bench group --ceiling needs PostgreSQL'
         return
     fi
+    for against in delete queue; do
+        run 0 bench group --ceiling --against $against --seconds 0.1 --events 1000 --members 2 --batch 10
+        equals "$(field against)/$(field events)" $against/1000
+        _rates
+        _nothing_is_left
+    done
+    run 2 bench group --against delete
+    has err 'bench group --against goes with --ceiling'
+    run 2 bench group --ceiling --against nobody
+    has err '--against: must be read, delete or queue'
     run 0 bench group --pin --seconds 0.3 --events 3000 --members 2 --handler-us 1
     equals "$(field bench)/$(field members)/$(field events)" group/2/3000
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench group --seconds 0.1 --events 3000 --quiet"

@@ -46,7 +46,7 @@ typedef struct run {
     hw_store *tx; /* NULL: no transactions */
     hw_group_batch batch;
     hw_group_batch before; /* the batch that the next fetch acks; without done(): none */
-    size_t *failed; /* which events of it, in order */
+    size_t *failed;        /* which events of it, in order */
     size_t failed_n;
     int64_t done;      /* the last event that is through; 0: none */
     int64_t committed; /* the last one whose effect is, with its ack; 0: none */

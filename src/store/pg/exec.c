@@ -583,8 +583,8 @@ static int collect_pair(hw_pg *pg, pair *p, howdah_error *reterr)
         if (result)
             take_answer(pg, p, result, reterr);
         else if (PQstatus(pg->conn) == CONNECTION_BAD)
-            p->failed = p->failed < 0 ? p->failed
-                                      : hw_pg_lost(pg, true, p->calls[0].writes, reterr);
+            p->failed =
+                p->failed < 0 ? p->failed : hw_pg_lost(pg, true, p->calls[0].writes, reterr);
         if (!pg->conn)
             return p->failed;
     }

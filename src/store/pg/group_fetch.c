@@ -240,15 +240,7 @@ static int bound(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, ho
 /* ----------------------------------------------------------------- fetching */
 
 /* What HW_PG_GROUP_FETCH gives. */
-enum {
-    LEASED_TOKEN,
-    LEASED_ATTEMPT,
-    LEASED_TIDS,
-    LEASED_LO,
-    LEASED_HI,
-    LEASED_N,
-    LEASED_FOLLOWS
-};
+enum { LEASED_TOKEN, LEASED_ATTEMPT, LEASED_TIDS, LEASED_LO, LEASED_HI, LEASED_N, LEASED_FOLLOWS };
 
 static void call_of_fetch(hw_pg_call *call, const hw_group_take *take)
 {
@@ -460,7 +452,8 @@ static pile *read_ahead(const hw_pg *pg, const hw_group_take *take)
     return m->pile;
 }
 
-/* The batch that was leased follows the acked one.  False: what was read ahead is something else. */
+/* The batch that was leased follows the acked one.  False: what was read ahead is something else.
+ */
 static bool take_ahead(const hw_group_take *take, pile *p, const PGresult *leased,
                        hw_group_batch *batch)
 {

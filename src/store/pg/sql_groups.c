@@ -97,10 +97,10 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_GROUP_READ] = {"SELECT " HW_PG_CAPPED_COLUMNS("$2") HW_PG_PURGED
                           " FROM @schema@.events WHERE ctid = ANY ($1)",
                           TYPES(read_types)},
-    [HW_PG_GROUP_READ_LOT] =
-        {"SELECT " HW_PG_CAPPED_COLUMNS("$4") HW_PG_PURGED " FROM @schema@.events"
-         " WHERE ctid = ANY ((SELECT @schema@.group_tids($1, $2, $3))::tid[])",
-         TYPES(read_lot_types)},
+    [HW_PG_GROUP_READ_LOT] = {"SELECT " HW_PG_CAPPED_COLUMNS("$4") HW_PG_PURGED
+                              " FROM @schema@.events"
+                              " WHERE ctid = ANY ((SELECT @schema@.group_tids($1, $2, $3))::tid[])",
+                              TYPES(read_lot_types)},
     [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
                            " ROW($2, 1, $3, $4, $5, false, 0, false)::@schema@.group_batch)",
                            TYPES(moved_types)},
