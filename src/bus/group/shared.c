@@ -347,6 +347,7 @@ static void batch_over(run *r)
 {
     hw_slot_hold(r->slot, "", 0);
     r->before = r->batch;
+    r->batch = (hw_group_batch){.n = 0};
     r->failed_n = 0;
     r->done = r->committed = 0;
 }
