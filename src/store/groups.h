@@ -62,6 +62,7 @@ static inline bool hw_batch_ends_with_nack(const char *token)
 typedef struct hw_group_outlook {
     hw_sub_status status;
     int64_t due_ms; /* until a retry is due or a lease ends; -1: nobody knows of any */
+    bool acked;     /* also with an error: the batch before is acked, as far as is known */
 } hw_group_outlook;
 
 /*

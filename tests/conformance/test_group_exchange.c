@@ -1,8 +1,10 @@
 /* test_group_exchange.c - batches that follow each other, each acked with the call that takes the
    next one.  A store may have read ahead: what it hands out has to be what was leased. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "group_help.h"
 
@@ -78,6 +80,48 @@ static void a_group_that_was_put_back_does_not_go_on_where_it_was(void **state)
     batch = fetch(member);
     assert_batch(batch, "7 8");
     assert_null(exchange(member, batch));
+}
+
+/* Interrupts the other bus when all is acked. */
+typedef struct interrupter {
+    howdah_bus *own;
+    howdah_bus *other;
+} interrupter;
+
+static void *interrupt_when_acked(void *arg)
+{
+    interrupter *i = arg;
+    seen_info info = {.lag = -1};
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    while (info.lag != 0 && howdah_subscriptions_walk(i->own, NAME, keep_info, &info, &err) >= 0)
+        (void)usleep(1000);
+    howdah_interrupt(i->other);
+    return NULL;
+}
+
+static void a_wait_that_is_interrupted_after_its_ack_leaves_the_batch_to_its_owner(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join_small(c->bus, 10);
+    interrupter i = {cf_open(c), c->bus};
+    howdah_batch *next = NULL;
+    howdah_batch *batch;
+    pthread_t thread;
+
+    append_n(c->bus, "a", 3);
+    batch = fetch(member);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_when_acked, &i), 0);
+    assert_int_equal(howdah_member_exchange(member, batch, -1, &next, &cf_error),
+                     HOWDAH_INTERRUPTED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_null(next);
+    howdah_interrupt_clear(c->bus);
+    cf_ok(howdah_batch_ack(batch, &cf_error)); /* it is acked: nothing more happens */
+    assert_batch(batch, "1 2 3");
+    howdah_batch_free(batch);
+    assert_int_equal(look(c->bus).lag, 0);
+    howdah_close(i.own);
 }
 
 static void a_group_that_was_paused_does_not_go_on(void **state)
@@ -178,6 +222,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(small_batches_that_follow_each_other_have_every_event_once),
     CF_SUB_TEST(what_waits_for_a_failed_event_does_not_follow),
     CF_SUB_TEST(a_group_that_was_put_back_does_not_go_on_where_it_was),
+    CF_SUB_TEST(a_wait_that_is_interrupted_after_its_ack_leaves_the_batch_to_its_owner),
     CF_SUB_TEST(a_group_that_was_paused_does_not_go_on),
     CF_SUB_TEST(members_in_turn_do_not_get_each_others_events),
     CF_SUB_TEST(large_events_in_small_batches_come_whole),

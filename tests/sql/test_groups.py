@@ -7,7 +7,7 @@ import sys
 
 from bus import HOWDAH, Refused, command, run
 from group_steps import LEVELS, ack, append, bus, drain, expire, fetch, fresh, holes, in_order, nack, subscribe
-from session import sessions, until
+from session import sessions, until, wait_for_wait
 
 
 def every_event_comes_once_and_each_stream_in_order():
@@ -381,6 +381,32 @@ def a_table_that_is_written_anew_loses_and_repeats_nothing():
     assert drain(name, 3) == [("a", i) for i in range(7, 11)]
 
 
+def in_no_order_a_table_that_is_written_anew_gives_nothing_twice():
+    name = fresh()
+    append(name, [str(i) for i in range(40)], 5)
+    subscribe(name, ", key => 'none'")
+    out = fetch(name, 5)
+    bus.sql("VACUUM FULL {}.events")
+    while batch := fetch(name):  # all of it is out at once
+        out += batch
+    assert len(out) == 200 and len({e.sequence for e in out}) == 200, len(out)
+
+
+def whoever_nacks_an_event_while_another_goes_on_keeps_its_stream_waiting():
+    name = fresh()
+    append(name, "ab", 6)
+    subscribe(name, ", lanes => 1, retry_delay => '1 hour'")
+    batch = fetch(name, 4)
+    with sessions(bus.url, 3) as (observer, nacking, going_on):
+        nacking.sql("BEGIN")
+        assert nack(name, batch[0], session=nacking) == "retry"
+        going_on.start("SELECT split_part(stream, ':', 2), version FROM {}.fetch('%s', 4, acked => '%s')" % (name, batch[0].token))
+        wait_for_wait(observer, going_on, nacking)
+        nacking.sql("COMMIT")
+        assert going_on.end() == [("b", "3"), ("b", "4")]
+    assert bus.one("SELECT count(*) FROM {}.group_retries WHERE stream = '%s:a'" % name) == "1"
+
+
 def a_purged_event_is_delivered_as_purged():
     name = fresh()
     append(name, "ab", 5)
@@ -680,6 +706,8 @@ if __name__ == "__main__":
         a_gap_timeout_gives_a_number_up_and_records_it,
         nothing_is_lost_in_any_isolation_level,
         a_table_that_is_written_anew_loses_and_repeats_nothing,
+        in_no_order_a_table_that_is_written_anew_gives_nothing_twice,
+        whoever_nacks_an_event_while_another_goes_on_keeps_its_stream_waiting,
         a_purged_event_is_delivered_as_purged,
         patterns_streams_and_originals_are_filters,
         a_group_starts_where_it_is_told_and_is_paused_reset_and_removed,

@@ -96,8 +96,8 @@ $howdah$;
 
 -- group_remake(g) -> void
 --
--- The addresses of events are worthless (I7 of 0007_groups): each lot is made anew from the numbers that it covers.
--- An event that came late, and was dealt in a later lot, can be in both then; none is left out.
+-- The addresses of events are worthless (I7 of 0007_groups): each lot is made anew from the numbers that it covers.  None
+-- is left out.  A lot of events that came late covers all numbers in between as well: those of its lane come again.
 -- Reads: events.  Writes: group_lots, groups, group_marks.
 CREATE OR REPLACE FUNCTION @schema@.group_remake(g @schema@.group_state) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -9,7 +9,7 @@ EXCEPTION WHEN duplicate_object THEN
     -- An earlier one did not have n, and its functions had other parameters.
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_type AS t JOIN pg_catalog.pg_namespace AS s ON s.oid = t.typnamespace
                    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.typrelid
-                   WHERE s.nspname = @schema_text@ AND t.typname = 'group_batch' AND a.attname = 'n') THEN
+                   WHERE s.nspname = @schema_text@ AND t.typname = 'group_batch' AND a.attname = 'follows') THEN
         ALTER TYPE @schema@.group_batch ADD ATTRIBUTE n integer, ADD ATTRIBUTE follows boolean;
         DROP FUNCTION @schema@.group_take_retry(@schema@.group_state, integer, text, bigint);
         DROP FUNCTION @schema@.group_take(@schema@.group_state, integer, text, bigint);
@@ -124,7 +124,7 @@ AS $howdah$
     SELECT coalesce(array_agg(x.ctid), '{}')
     FROM (SELECT e.ctid FROM @schema@.events AS e
           WHERE e.global_sequence BETWEEN greatest(l.lo, l.at + 1) AND l.hi
-            AND (NOT g.by_stream OR l.is_range OR hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes) AND @matches@
+            AND (l.is_range OR hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes) AND @matches@
             AND NOT EXISTS (SELECT FROM @schema@.group_holes AS h
                             WHERE h.group_id = g.group_id AND e.global_sequence BETWEEN h.first AND h.last)
           ORDER BY e.global_sequence) AS x
@@ -421,10 +421,13 @@ BEGIN
         RETURNING 'l' || k.lot || '-' || fresh, 1, CASE WHEN places THEN k.tids[k.pos + 1 : k.pos + k.taken] END, k.at + 1,
                   k.last, false, k.taken, true
         INTO b;
-        IF b.hi > 0 THEN
+        -- Asked once more, now that the lot is ours: whoever nacked an event of it in another session may have been first.
+        IF b.hi > 0 AND NOT EXISTS (SELECT FROM @schema@.group_retries AS r
+                                    WHERE r.group_id = (SELECT f.group_id FROM @schema@.groups AS f WHERE f.subscriber_id = subscriber)) THEN
             RETURN b;
         END IF;
-        -- Acked; but no event is where the last one of the next batch should be, so group_take() makes the lot anew.
+        -- Acked; but something needs care: group_take() leaves out what waits, and makes the lot anew where no event is
+        -- where the last one of the next batch should be.
         is_acked := b.token IS NOT NULL;
     END IF;
     g := @schema@.group_of(subscriber);
@@ -503,8 +506,7 @@ $howdah$;
 -- group_moved(subscriber text, b) -> boolean
 --
 -- Some events of a batch were not where they should be.  True: they were purged since the batch was taken, and its lot
--- knows their new places; or others are there, or nobody can tell (b.tids is NULL), and the lot is made anew.  False: they
--- are gone.
+-- knows their new places; or others are there, and the lot is made anew.  False: they are gone.
 -- Reads: group_lots, events.  Writes: group_lots.
 CREATE OR REPLACE FUNCTION @schema@.group_moved(subscriber text, b @schema@.group_batch) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -514,9 +516,8 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     t constant record := @schema@.group_token_parts(b.token);
 BEGIN
-    IF t.kind = 'l' AND (b.tids IS NULL
-                         OR EXISTS (SELECT FROM @schema@.events AS e
-                                    WHERE e.ctid = ANY (b.tids) AND e.global_sequence + 0 NOT BETWEEN b.lo AND b.hi)) THEN
+    IF t.kind = 'l' AND EXISTS (SELECT FROM @schema@.events AS e
+                                WHERE e.ctid = ANY (b.tids) AND e.global_sequence + 0 NOT BETWEEN b.lo AND b.hi) THEN
         UPDATE @schema@.group_lots AS l SET tids = NULL
         WHERE l.group_id = g.group_id AND l.lot = t.number AND l.token = t.fence;
         RETURN true;

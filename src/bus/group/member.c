@@ -223,8 +223,9 @@ void howdah_member_free(howdah_member *member)
 
 /* ------------------------------------------------------------------ fetching */
 
-/* One look.  HOWDAH_END: there is nothing.  *done, when there is one, is acked by it, and freed. */
-static int look(howdah_member *member, howdah_batch **done, howdah_batch **ret_batch,
+/* One look.  HOWDAH_END: there is nothing.  done, when there is one, is acked by it, and over then,
+   whatever becomes of the rest. */
+static int look(howdah_member *member, howdah_batch *done, howdah_batch **ret_batch,
                 howdah_error *reterr)
 {
     howdah_bus *bus = member->bus;
@@ -233,18 +234,18 @@ static int look(howdah_member *member, howdah_batch **done, howdah_batch **ret_b
                           .max_events = o->max_events,
                           .member = hw_str_of(o->member),
                           .lease_ms = o->lease_ms};
-    hw_group_outlook outlook = {HW_SUB_ACTIVE, -1};
+    hw_group_outlook outlook = {.status = HW_SUB_ACTIVE, .due_ms = -1};
     hw_group_batch held = {.n = 0};
     int s;
 
     do {
-        take.acked = *done && !(*done)->over ? hw_str_of((*done)->held.token) : HW_STR_NULL;
-        take.prior = take.acked.s && (*done)->bus == bus ? &(*done)->held : NULL;
+        bool acks = done && !done->over;
+
+        take.acked = acks ? hw_str_of(done->held.token) : HW_STR_NULL;
+        take.prior = acks && done->bus == bus ? &done->held : NULL;
         s = hw_group_ops_of(bus)->fetch(bus->store, &take, &held, &outlook, reterr);
-        if (s >= 0) {
-            howdah_batch_free(*done);
-            *done = NULL;
-        }
+        if (acks && (s >= 0 || outlook.acked))
+            done->over = true;
         if (s == HOWDAH_OK)
             s = hw_batch_new(member, &held, ret_batch, reterr);
         else
@@ -269,31 +270,37 @@ static bool retries_after(howdah_bus *bus, int status, const howdah_error *err, 
     return hw_sleep(hw_bus_waits_for(bus), ms < left_ms ? ms : left_ms, NULL) == HOWDAH_OK;
 }
 
-/* done NULL: nothing is acked. */
-static int exchange(howdah_member *member, howdah_batch *done, int64_t wait_ms,
-                    howdah_batch **ret_batch, const char *call, howdah_error *reterr)
+/* A try before this one may have acked it: then the token is stale because of that. */
+static int fail_unknown(const howdah_error *first, howdah_error *reterr)
 {
-    HW_ENTRY(entry);
-    howdah_bus *bus = member ? member->bus : NULL;
+    hw_error_copy(reterr, first);
+    return first->status;
+}
+
+/* Until something is there, or the time is over (HOWDAH_END). */
+static int take_next(howdah_member *member, howdah_batch *done, int64_t wait_ms,
+                     howdah_batch **ret_batch, howdah_error *reterr)
+{
+    howdah_bus *bus = member->bus;
     int64_t until = hw_clock_end_ms(wait_ms);
+    howdah_error first = HOWDAH_ERROR_INIT; /* after which nobody knows whether done is acked */
     unsigned failures = 0;
     int s;
 
-    if (!member || !ret_batch)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: an argument is NULL", call);
-    s = hw_enter(&entry, &bus, HW_ITSELF | HW_WRITES | HW_WAITS, call, reterr);
-    if (s < 0)
-        return s;
     for (;;) {
         howdah_error err = HOWDAH_ERROR_INIT;
         int64_t left;
 
         if (hw_interrupted(hw_bus_waits_for(bus)))
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-        s = look(member, &done, ret_batch, &err);
+        s = look(member, done, ret_batch, &err);
         left = until - hw_clock_mono_ms();
         if (s == HOWDAH_OK)
             return s;
+        if (s == HOWDAH_LOST && first.status < 0)
+            return fail_unknown(&first, reterr);
+        if (s < 0 && done && !done->over && (err.flags & HOWDAH_OUTCOME_UNKNOWN))
+            first = err;
         if (s < 0 && !retries_after(bus, s, &err, failures++, left)) {
             hw_error_copy(reterr, &err);
             return s;
@@ -307,6 +314,24 @@ static int exchange(howdah_member *member, howdah_batch *done, int64_t wait_ms,
                 return s;
         }
     }
+}
+
+/* done NULL: nothing is acked.  It is the caller's after an error, and else freed. */
+static int exchange(howdah_member *member, howdah_batch *done, int64_t wait_ms,
+                    howdah_batch **ret_batch, const char *call, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    howdah_bus *bus = member ? member->bus : NULL;
+    int s;
+
+    if (!member || !ret_batch)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: an argument is NULL", call);
+    s = hw_enter(&entry, &bus, HW_ITSELF | HW_WRITES | HW_WAITS, call, reterr);
+    if (s >= 0)
+        s = take_next(member, done, wait_ms, ret_batch, reterr);
+    if (s >= 0)
+        howdah_batch_free(done);
+    return s;
 }
 
 int howdah_member_fetch(howdah_member *member, int64_t wait_ms, howdah_batch **ret_batch,

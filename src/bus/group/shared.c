@@ -428,8 +428,10 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
         return;
     }
     do {
-        if (again && !acked[0] && is_reserved(slot))
+        if (again && !acked[0] && is_reserved(slot)) {
+            forget_before(&r);
             hw_reserved_run(slot, io);
+        }
         if (slot->failed >= 0 && (acked[0] || !hw_slot_is_to_end(slot)))
             s = run_one(&r, again && !is_to_leave(slot), acked, &err);
     } while (s >= 0 && slot->failed >= 0 && (acked[0] || !is_to_leave(slot)) &&

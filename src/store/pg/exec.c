@@ -546,13 +546,13 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
 typedef struct pair {
     const hw_pg_call *calls;
     PGresult **results;
-    int n;     /* answers so far */
-    int syncs; /* that are still to come */
-    int failed;
+    PGresult *bad; /* the first error: whatever comes after it says no more */
+    int bad_i;     /* of this statement */
+    int n;         /* answers so far */
+    int syncs;     /* that are still to come */
 } pair;
 
-/* Takes one answer in.  The first error counts; whatever comes after it says no more. */
-static void take_answer(hw_pg *pg, pair *p, PGresult *result, howdah_error *reterr)
+static void take_answer(pair *p, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
 
@@ -561,34 +561,38 @@ static void take_answer(hw_pg *pg, pair *p, PGresult *result, howdah_error *rete
     } else if (is_good(result) && p->n < 2) {
         p->results[p->n++] = result;
         return;
+    } else if (!p->bad) {
+        p->bad = result;
+        p->bad_i = p->n++;
+        return;
     } else {
         p->n++;
-        if (p->failed >= 0 && status != PGRES_PIPELINE_ABORTED)
-            p->failed = hw_pg_fail_result(pg, result, p->calls[0].writes, reterr);
     }
     PQclear(result);
 }
 
+/* As hw_pg_collect(): all that comes is taken in before an error is judged, because what follows it
+   may be the end of the connection. */
 static int collect_pair(hw_pg *pg, pair *p, howdah_error *reterr)
 {
     int64_t deadline_ms = deadline_of(pg, &p->calls[0]);
 
     while (p->syncs > 0) {
+        /* What was committed is known when the first answer and its sync are there. */
+        hw_pg_call call = {.statement = -1, .writes = p->calls[0].writes && p->syncs == 2};
         PGresult *result;
-        int s = wait_answer(pg, &p->calls[0], deadline_ms, p->failed < 0 ? NULL : reterr);
+        int s = wait_answer(pg, &call, deadline_ms, reterr);
 
         if (s < 0)
-            return p->failed < 0 ? p->failed : s;
+            return s;
         result = PQgetResult(pg->conn);
         if (result)
-            take_answer(pg, p, result, reterr);
+            take_answer(p, result);
         else if (PQstatus(pg->conn) == CONNECTION_BAD)
-            p->failed =
-                p->failed < 0 ? p->failed : hw_pg_lost(pg, true, p->calls[0].writes, reterr);
-        if (!pg->conn)
-            return p->failed;
+            return hw_pg_lost(pg, true, call.writes, reterr);
     }
-    return p->failed;
+    return p->bad ? hw_pg_fail_result(pg, p->bad, p->bad_i == 0 && p->calls[0].writes, reterr)
+                  : HOWDAH_OK;
 }
 
 static int send_pair(hw_pg *pg, const hw_pg_call calls[2], howdah_error *reterr)
@@ -596,6 +600,8 @@ static int send_pair(hw_pg *pg, const hw_pg_call calls[2], howdah_error *reterr)
     for (int i = 0; i < 2; i++) {
         int s = send_now(pg, &calls[i], reterr);
 
+        if (s < 0 && i > 0 && calls[0].writes) /* which is on its way */
+            hw_pg_outcome_unknown(reterr);
         if (s < 0)
             return s;
         if (!PQpipelineSync(pg->conn))
@@ -624,6 +630,11 @@ static int try_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2],
     s = send_pair(pg, calls, reterr);
     if (s >= 0)
         s = collect_pair(pg, &p, reterr);
+    PQclear(p.bad);
+    if (s < 0 && p.syncs == 2) { /* its commit was not answered (pg.h I2) */
+        PQclear(results[0]);
+        results[0] = NULL;
+    }
     if (pg->conn && !PQexitPipelineMode(pg->conn)) {
         if (s >= 0)
             return hw_pg_lost(pg, true, calls[0].writes, reterr);
@@ -635,7 +646,7 @@ static int try_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2],
     return s;
 }
 
-/* As hw_pg_exec(): calls itself at most once. */
+/* As hw_pg_exec(): calls itself at most once, when nothing was done. */
 int hw_pg_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2], howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -645,11 +656,13 @@ int hw_pg_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2], howda
     s = try_pair(pg, calls, results, &err);
     if (s >= 0)
         return s;
-    PQclear(results[0]);
     PQclear(results[1]);
-    results[0] = results[1] = NULL;
-    if (pg->conn && hw_pg_go_unprepared(pg, &err))
-        return hw_pg_pair(pg, calls, results, reterr);
+    results[1] = NULL;
+    if (pg->conn && hw_pg_go_unprepared(pg, &err)) {
+        /* The first one was carried out: only the second one is to be asked again. */
+        return results[0] ? hw_pg_exec(pg, &calls[1], &results[1], reterr)
+                          : hw_pg_pair(pg, calls, results, reterr);
+    }
     hw_error_copy(reterr, &err);
     return s;
 }

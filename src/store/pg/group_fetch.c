@@ -324,6 +324,21 @@ static int ask_moved(hw_pg *pg, const hw_group_take *take, const PGresult *lease
     return s;
 }
 
+/* As if it had not been taken.  If its lease is over, there is nothing to give back. */
+static int give_back(hw_pg *pg, const hw_group_take *take, const hw_group_batch *batch,
+                     howdah_error *reterr)
+{
+    const hw_batch_ref ref = {take->subscriber_id, hw_str_of(batch->token), 0};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_pg_group_release(&pg->base, &ref, &err);
+
+    if (s == HOWDAH_LOST)
+        return HOWDAH_OK;
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
+}
+
 static int lease_and_read(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch,
                           bool *ret_moved, howdah_error *reterr)
 {
@@ -365,9 +380,7 @@ static int lease_in_two(hw_pg *pg, const hw_group_take *take, hw_group_batch *ba
     if (s < 0 || found == HOWDAH_END)
         return s < 0 ? s : HOWDAH_END;
     if (moved) { /* the next lease has their new places */
-        const hw_batch_ref ref = {take->subscriber_id, hw_str_of(batch->token), 0};
-
-        s = hw_pg_group_release(&pg->base, &ref, reterr);
+        s = give_back(pg, take, batch, reterr);
         if (s >= 0)
             s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
                         "events of the batch were purged while it was taken");
@@ -520,7 +533,6 @@ static int take_direct(hw_pg *pg, const hw_group_take *take, int64_t fence, PGre
 {
     const PGresult *leased = results[0];
     pile *ahead = read_ahead(pg, take);
-    bool moved = false;
     int s = take_lease(leased, batch, reterr);
 
     if (s != HOWDAH_OK)
@@ -530,13 +542,12 @@ static int take_direct(hw_pg *pg, const hw_group_take *take, int64_t fence, PGre
     else if (!ahead || !take_ahead(take, ahead, leased, batch))
         s = read_lot(pg, take, fence, leased, &results[1], batch, reterr);
     *ret_all = s == HOWDAH_OK && has_all(leased, batch);
-    if (s == HOWDAH_OK && !*ret_all)
-        s = ask_moved(pg, take, leased, &moved, reterr);
     return s;
 }
 
+/* *ret_leased: the first statement was carried out, whatever became of the second. */
 static int lease_direct(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, bool *ret_all,
-                        howdah_error *reterr)
+                        bool *ret_leased, howdah_error *reterr)
 {
     hw_pg_call calls[2] = {{.statement = HW_PG_GROUP_FETCH, .writes = true}};
     PGresult *results[2] = {NULL, NULL};
@@ -553,19 +564,22 @@ static int lease_direct(hw_pg *pg, const hw_group_take *take, hw_group_batch *ba
         call_of_read(&calls[1], take, fence, rows_wanted(pg, take));
         s = hw_pg_pair(pg, calls, results, reterr);
     }
+    *ret_leased = results[0] != NULL;
     if (s >= 0)
         s = take_direct(pg, take, fence, results, batch, ret_all, reterr);
+    else if (results[0] && pg->conn && take_lease(results[0], batch, NULL) == HOWDAH_OK)
+        (void)give_back(pg, take, batch, NULL); /* else it comes when the lease ends */
     PQclear(results[0]);
     PQclear(results[1]);
     return s;
 }
 
 /* I1. */
-static int lease(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, howdah_error *reterr)
+static int lease(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, bool *ret_leased,
+                 howdah_error *reterr)
 {
     bool direct = !pg->pooled && !pg->caller_owned;
     hw_group_take again = *take;
-    hw_batch_ref ref = {.subscriber_id = take->subscriber_id};
     memory *m = batch->memory;
     bool all = false;
     int s;
@@ -573,15 +587,15 @@ static int lease(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, ho
     if (take->max_events <= SMALL_BATCH && !(direct && take->acked.s))
         s = lease_small(pg, take, batch, &all, reterr);
     else if (direct)
-        s = lease_direct(pg, take, batch, &all, reterr);
+        s = lease_direct(pg, take, batch, &all, ret_leased, reterr);
     else
         return lease_in_two(pg, take, batch, reterr);
     if (s != HOWDAH_OK || all)
         return s == HOWDAH_OK ? bound(pg, take, batch, reterr) : s;
     pile_drop(m->pile);
     *m = (memory){.pile = NULL};
-    ref.token = hw_str_of(batch->token);
-    s = hw_pg_group_release(&pg->base, &ref, reterr);
+    *ret_leased = true;
+    s = give_back(pg, take, batch, reterr);
     again.acked = HW_STR_NULL; /* that has happened */
     again.prior = NULL;
     return s < 0 ? s : lease_in_two(pg, &again, batch, reterr);
@@ -597,8 +611,9 @@ static int ask_outlook(hw_pg *pg, hw_str subscriber_id, hw_group_outlook *ret_ou
     hw_pg_param_str(&call, subscriber_id);
     s = hw_pg_query(pg, &call, &result, reterr);
     if (s >= 0)
-        *ret_outlook = (hw_group_outlook){hw_pg_sub_status_of(hw_pg_get_str(result, 0, 0)),
-                                          hw_pg_get_int8_or(result, 0, 1, -1)};
+        *ret_outlook =
+            (hw_group_outlook){.status = hw_pg_sub_status_of(hw_pg_get_str(result, 0, 0)),
+                               .due_ms = hw_pg_get_int8_or(result, 0, 1, -1)};
     PQclear(result);
     return s;
 }
@@ -608,13 +623,15 @@ int hw_pg_group_fetch(hw_store *store, const hw_group_take *take, hw_group_batch
 {
     hw_pg *pg = (hw_pg *)store;
     hw_group_batch batch = {.n = 0};
+    bool leased = false;
     int s = batch_new(&batch, reterr);
 
     assert(take->max_events >= 1 && take->max_events <= HOWDAH_BATCH_MAX && take->lease_ms > 0);
     if (s >= 0)
         s = hw_pg_ready(pg, reterr);
     if (s >= 0)
-        s = lease(pg, take, &batch, reterr);
+        s = lease(pg, take, &batch, &leased, reterr);
+    ret_outlook->acked = leased && take->acked.s;
     if (s == HOWDAH_OK) {
         *ret_batch = batch;
         return HOWDAH_OK;
@@ -623,5 +640,6 @@ int hw_pg_group_fetch(hw_store *store, const hw_group_take *take, hw_group_batch
     if (s < 0)
         return s;
     s = ask_outlook(pg, take->subscriber_id, ret_outlook, reterr);
+    ret_outlook->acked = take->acked.s != NULL;
     return s < 0 ? s : HOWDAH_END;
 }

@@ -334,7 +334,8 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
 
 /*
  * Two statements of ours in one round trip, a write and a read of what it has written.  Each is a
- * transaction of its own.  If the connection is lost, what is unknown is the outcome of the write.
+ * transaction of its own.  After an error results[0] is there if the write was carried out.  If it
+ * is not, and the connection was lost, its outcome is unknown.
  */
 int hw_pg_pair(hw_pg *pg, const hw_pg_call calls[2], PGresult *results[2], howdah_error *reterr);
 

@@ -461,7 +461,8 @@ static int ask_outlook(hw_sqlite_group *g, hw_group_outlook *ret_outlook, bool *
         *ret_more = sqlite3_column_int(stmt, 0) != 0;
         due_us = sqlite3_column_int64(stmt, 1);
         *ret_outlook = (hw_group_outlook){
-            g->status, due_us == HW_NEVER_US ? -1 : (due_us - g->now_us - 1) / 1000 + 1};
+            .status = g->status,
+            .due_ms = due_us == HW_NEVER_US ? -1 : (due_us - g->now_us - 1) / 1000 + 1};
     }
     (void)sqlite3_reset(stmt);
     (void)sqlite3_clear_bindings(stmt);
