@@ -99,8 +99,12 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_member_fetch(howdah_member *member, int6
 
 /*
  * As howdah_batch_ack(done) and howdah_member_fetch(), in one round trip: done is acked and freed
- * when this returns HOWDAH_OK or HOWDAH_END.  Any error leaves it to you, acked or not.  LOST: it
- * was not acked, and nothing was taken.
+ * when this returns HOWDAH_OK or HOWDAH_END.  Any error leaves it to you, acked or not: with
+ * HOWDAH_OUTCOME_UNKNOWN nobody knows; else call this, or howdah_batch_ack(), once more, which does
+ * nothing if it is acked.  LOST: it was not acked, and nothing was taken.
+ *
+ * On PostgreSQL small batches that follow each other share the memory of what was read with the
+ * first one, up to 1,000 events or 8 MiB: it is free when the last of them is.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_member_exchange(howdah_member *member, howdah_batch *done,
                                                         int64_t wait_ms, howdah_batch **ret_batch,
