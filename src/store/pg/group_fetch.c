@@ -314,7 +314,7 @@ static int ask_moved(hw_pg *pg, const hw_group_take *take, const PGresult *lease
 
     hw_pg_param_str(&call, take->subscriber_id);
     hw_pg_param_str(&call, hw_pg_get_str(leased, 0, LEASED_TOKEN));
-    hw_pg_param_str(&call, hw_pg_get_str(leased, 0, LEASED_TIDS)); /* their bytes, or NULL */
+    hw_pg_param_str(&call, hw_pg_get_str(leased, 0, LEASED_TIDS)); /* their bytes */
     hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, LEASED_LO));
     hw_pg_param_int8(&call, hw_pg_get_int8(leased, 0, LEASED_HI));
     s = hw_pg_exec(pg, &call, &result, reterr);
