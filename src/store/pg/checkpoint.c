@@ -359,7 +359,8 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     hw_pg_call call = {.statement = HW_PG_SUB_CHECKPOINT, .writes = true};
     hw_pg_arrays a = {.out = &pg->params};
     PGresult *result = NULL;
-    int s = hw_pg_ready_to_move(pg, reterr);
+    /* Pages under way are this session's, and the checkpoint can go behind them. */
+    int s = pg->in_flight && pg->log[0] ? HOWDAH_OK : hw_pg_ready_to_move(pg, reterr);
 
     if (s < 0 || n == 0)
         return s;
@@ -375,7 +376,7 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
         return s;
     hw_pg_param_arrays(&call, &a);
     hw_pg_param_int8(&call, lease_ms);
-    s = hw_pg_exec(pg, &call, &result, reterr);
+    s = hw_pg_exec_behind(pg, &call, &result, reterr);
     if (s >= 0)
         take_news(result, n, NULL, ret_news);
     PQclear(result);

@@ -515,6 +515,7 @@ void hw_pg_disconnect(hw_pg *pg)
     assert(!pg->in_flight && !pg->bell.ringing);
     PQfinish(pg->conn);
     pg->conn = NULL;
+    pg->under_way = 0;
     pg->ended = false;
     pg->rings = false;
     pg->in_handler = false;

@@ -314,6 +314,37 @@ int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
     return s;
 }
 
+/*
+ * What goes behind pages is sent in pipeline mode, each statement with a sync of its own, so that
+ * the error of one is not that of the next.  The first of them begins the pipeline;
+ * hw_pg_collect() ends it with the last answer.
+ */
+int hw_pg_send_behind(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    assert(call->statement >= 0);
+    if (hw_interrupted(pg->interrupt))
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    if (!pg->conn)
+        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "not connected");
+    if (pg->under_way == 0) {
+        hw_pg_drain_reply(pg);
+        pg->stopped = false;
+        s = pg->conn ? hw_pg_prepare(pg, (hw_pg_statement)call->statement, reterr)
+                     : hw_fail(reterr, HOWDAH_UNAVAILABLE, "not connected");
+        if (s >= 0 && !PQenterPipelineMode(pg->conn))
+            s = hw_pg_lost(pg, false, call->writes, reterr);
+    }
+    if (s >= 0)
+        s = send_now(pg, call, reterr);
+    if (s >= 0 && !PQpipelineSync(pg->conn))
+        s = hw_pg_lost(pg, true, call->writes, reterr);
+    if (s >= 0)
+        pg->under_way++;
+    return s;
+}
+
 static bool is_good(const PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
@@ -322,14 +353,35 @@ static bool is_good(const PGresult *result)
 }
 
 /*
- * I1: reads until libpq has no further result, which is when the server is ready again.  The
- * bell is asked on the way out, because notifications arrive with answers.
+ * Whether the answer is complete: libpq has no further result, or, of one that was sent behind
+ * another, the sync has come.  There the end of each statement's results is told, too.
+ */
+static bool is_answered(const hw_pg *pg, const PGresult *next)
+{
+    if (pg->under_way == 0 || PQstatus(pg->conn) == CONNECTION_BAD)
+        return !next;
+    return next && PQresultStatus(next) == PGRES_PIPELINE_SYNC;
+}
+
+/* After the last answer the connection is an ordinary one again; false: it is none any more. */
+static bool end_answer(hw_pg *pg, PGresult *sync)
+{
+    PQclear(sync);
+    if (pg->under_way > 0 && --pg->under_way == 0 && !PQexitPipelineMode(pg->conn))
+        return false;
+    return PQstatus(pg->conn) == CONNECTION_OK;
+}
+
+/*
+ * I1: reads until the answer is complete, which is when the server is ready again.  The bell is
+ * asked on the way out, because notifications arrive with answers.
  */
 int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
 {
     int64_t deadline_ms = deadline_of(pg, call);
     PGresult *kept = NULL;
     bool failed = false;
+    bool alive;
     int s;
 
     for (;;) {
@@ -341,8 +393,12 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
             return s;
         }
         next = PQgetResult(pg->conn);
-        if (!next)
+        if (is_answered(pg, next)) {
+            alive = end_answer(pg, next);
             break;
+        }
+        if (!next)
+            continue;
         /* Of several results the last counts, but an error counts more. */
         if (failed) {
             PQclear(next);
@@ -363,7 +419,7 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
         return s;
     }
     /* The result came, "ready for query" did not: whether it was committed is not known. */
-    if (PQstatus(pg->conn) == CONNECTION_BAD) {
+    if (!alive) {
         PQclear(kept);
         return hw_pg_lost(pg, true, call->writes, reterr);
     }

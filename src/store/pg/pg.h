@@ -9,9 +9,9 @@
  *       extended protocol "INSERT 0 1" arrives before the transaction has committed.
  *   I3  Names of schemas and tables are quoted when the store is opened (sql.c); everything else
  *       is a parameter.
- *   I4  At most one statement is under way without being waited for: the next page of one cursor
- *       (prefetch), or a ring of the bell.  Any other statement first takes that answer in; a page
- *       is left with its cursor.
+ *   I4  Only these are under way without being waited for: the next pages of one cursor
+ *       (prefetch), or a ring of the bell.  Any other statement first takes those answers in; pages
+ *       are left with their cursor.  A checkpoint may go behind the pages instead.
  *   I5  An operation starts on a session without an open transaction, or makes a new session: what
  *       is acknowledged must not depend on a COMMIT that somebody left out.
  */
@@ -254,7 +254,8 @@ typedef struct hw_pg {
     struct hw_pg_floors *floors;           /* NULL: none; see queue_floors.c */
     int64_t final_us;                 /* what was known by then is final; 0: nothing is known */
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
-    hw_pg_cursor *in_flight;          /* I4 */
+    hw_pg_cursor *in_flight;          /* I4: whose pages are under way */
+    size_t under_way;                 /* statements sent behind each other, not answered yet */
     size_t range_rows;                /* that fit a page of ranges, by the last one; 0: any */
     int64_t event_bytes;              /* of members' events, by the last ones; 0: not known */
     int64_t claim_rows;               /* that a claim asks for at most, by the last one; 0: any */
@@ -313,6 +314,8 @@ int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah
 
 /* Sends without waiting; the answer is taken by hw_pg_collect(). */
 int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr);
+/* As send, behind whatever is under way; answers are collected in the order of sending. */
+int hw_pg_send_behind(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr);
 int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
 
 /*
@@ -470,9 +473,12 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
 int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
                     howdah_error *reterr);
 void hw_pg_read_close(hw_cursor *cursor);
-/* Takes the page in flight in, so that the connection is free (I4). */
+/* Takes the pages in flight in, so that the connection is free (I4). */
 void hw_pg_drain_reply(hw_pg *pg);
-/* Gives the page in flight up: its connection is gone, its cursor will ask again. */
+/* As hw_pg_exec(), but pages in flight stay there, and get another one. */
+int hw_pg_exec_behind(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
+                      howdah_error *reterr);
+/* Gives the pages in flight up: their connection is gone, their cursor will ask again. */
 void hw_pg_forget(hw_pg *pg);
 /* The columns of an event, the first of them given; texts point into the result. */
 void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e);

@@ -1,7 +1,12 @@
 /*
- * read.c - reading on PostgreSQL: keyset pages, the next one fetched while one is handed out.
+ * read.c - reading on PostgreSQL: keyset pages, the next ones fetched while one is handed out.
  *
- *   I1  A cursor holds at most two pages: the one handed out and the one after it.
+ *   I1  A cursor holds at most the page handed out and AHEAD_MAX after it.  Where the next page
+ *       begins is known when the last row of this one is, so one page flies ahead.  While the log
+ *       is dense, a page is a span of numbers: the next ones can be asked for before this one has
+ *       come, and the server never waits for us.  They count only if this one has the last of its
+ *       numbers: else a row may have appeared after it was read, and before they were; what comes
+ *       next is then asked for from the last row on.
  *   I2  A page is bounded in rows and in bytes.  Of each row the server is told how large it may
  *       be: the page's bound divided by the rows asked for.  A larger one comes without its
  *       payload, and ends the page before it; if it is the first, fewer rows are asked for, down to
@@ -27,10 +32,19 @@
 #define RANGES_BYTES ((size_t)4 * 1024 * 1024) /* the reader keeps some of these */
 #define IDS_A_PAGE 1000
 #define JUDGED_ROWS_MIN 32
-#define FEWER_ROWS 8                          /* so many times fewer, when a row was too large */
-#define ROW_BYTES 512                         /* of a row, besides its payload */
-#define ROWS_MAX 10000                        /* for more the cap is no smaller */
+#define AHEAD 2        /* pages ahead while the log is dense */
+#define AHEAD_MAX 3    /* one more behind a statement that went in between (hw_pg_exec_behind()) */
+#define FEWER_ROWS 8   /* so many times fewer, when a row was too large */
+#define ROW_BYTES 512  /* of a row, besides its payload */
+#define ROWS_MAX 10000 /* for more the cap is no smaller */
 #define REGEX_BYTES_MAX ((size_t)1024 * 1024) /* of all patterns of a bus together */
+
+/* A page that was asked for before it was wanted. */
+typedef struct page_ahead {
+    size_t asked;   /* rows */
+    int64_t upto;   /* the last of its numbers; 0: it is asked for by rows alone */
+    PGresult *page; /* NULL: under way, or failed */
+} page_ahead;
 
 struct hw_pg_cursor {
     hw_cursor base;
@@ -63,14 +77,17 @@ struct hw_pg_cursor {
     size_t batch;
     size_t page_rows; /* rows to ask for next (I2) */
     size_t largest;   /* payload of the last page; 1: none yet */
-    size_t asked;     /* rows that the page under way was asked for */
+    size_t asked;     /* rows that the page was asked for */
+    int64_t upto;     /* the last number that it was asked for; 0: by rows alone */
+    bool dense;       /* I1 */
     bool end;
     /* Pages. */
-    bool in_flight;
-    PGresult *ready; /* landed, not handed out yet */
-    PGresult *page;  /* handed out */
-    size_t page_n;   /* how many rows of it can be used (I2) */
-    size_t handed;   /* how many of it */
+    page_ahead ahead[AHEAD_MAX]; /* in the order of the log */
+    size_t ahead_n;
+    size_t landed;  /* the first so many of them; the others are in flight (pg.h I4) */
+    PGresult *page; /* handed out */
+    size_t page_n;  /* how many rows of it can be used (I2) */
+    size_t handed;  /* how many of it */
     howdah_event *events;
     size_t events_room;
     /* Parameters of the page under way. */
@@ -113,13 +130,13 @@ static int64_t rows_wanted(const hw_pg_cursor *c)
     return rows < c->left ? rows : c->left;
 }
 
-static void call_of_page(hw_pg_cursor *c, hw_pg_call *call)
+static void call_of_page(hw_pg_cursor *c, hw_range numbers, hw_pg_call *call)
 {
     call->statement = c->direct ? (int)choose_path(c) : (int)HW_PG_FN_READ;
     c->asked = (size_t)rows_wanted(c);
     hw_pg_param_str(call, c->stream);
-    param_number(c, call, 0, c->first);
-    param_number(c, call, 1, c->last);
+    param_number(c, call, 0, numbers.first);
+    param_number(c, call, 1, numbers.last);
     param_number(c, call, 2, (int64_t)c->asked);
     hw_pg_param_str(call, c->type);
     hw_pg_param_str(call, c->filter);
@@ -222,10 +239,10 @@ static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
 }
 
 /*
- * Also called for a page ahead, whose error nobody hears: then the page is asked for again when
- * it is wanted.
+ * numbers: those of the page, where it is not ids or ranges.  Also called for a page ahead, whose
+ * error nobody hears: then the page is asked for again when it is wanted.
  */
-static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
+static int make_call(hw_pg_cursor *c, hw_range numbers, hw_pg_call *call, howdah_error *reterr)
 {
     *call = (hw_pg_call){.statement = -1};
     hw_buf_clear(&c->arrays);
@@ -236,7 +253,7 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
     else if (c->ranges || c->sparse)
         call_of_ranges(c, call);
     else
-        call_of_page(c, call);
+        call_of_page(c, numbers, call);
     hw_pg_param_int4(call, cap_of(c));
     return hw_buf_check(&c->arrays, reterr);
 }
@@ -246,45 +263,6 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
 /* The column after those of an event, when ranges are read: false when it comes without payload
    because nobody wants it, NULL when it is too large. */
 #define WHOLE HW_PG_EVENT_COLUMNS_N
-
-/*
- * One decoder for all statements that give events: they have the columns of columns.h in that
- * order.  Texts stay in the result (I4).
- */
-void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
-{
-    memset(e, 0, sizeof *e);
-    e->global_sequence = hw_pg_get_int8(r, row, column + HW_PG_EVENT_GLOBAL_SEQUENCE);
-    e->version = hw_pg_get_int8(r, row, column + HW_PG_EVENT_VERSION);
-    e->expected_version = HOWDAH_EXPECT_ANY;
-    (void)hw_pg_get_uuid(r, row, column + HW_PG_EVENT_ID, &e->id);
-    e->stream = hw_pg_get_str(r, row, column + HW_PG_EVENT_STREAM);
-    e->type = hw_pg_get_str(r, row, column + HW_PG_EVENT_TYPE);
-    e->content_type = hw_pg_get_str(r, row, column + HW_PG_EVENT_CONTENT_TYPE);
-    e->data =
-        hw_pg_get_str(r, row, column + (e->content_type.s ? HW_PG_EVENT_BYTES : HW_PG_EVENT_DATA));
-    if (!e->data.s) { /* a raw INSERT gave no payload, or not the one that its content type names */
-        e->broken = PQgetisnull(r, row, column + HW_PG_EVENT_DATA) &&
-                    PQgetisnull(r, row, column + HW_PG_EVENT_BYTES);
-        e->data = e->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
-    }
-    e->headers = hw_pg_get_str(r, row, column + HW_PG_EVENT_HEADERS);
-    e->correlation_id = hw_pg_get_str(r, row, column + HW_PG_EVENT_CORRELATION_ID);
-    e->has_causation = hw_pg_get_uuid(r, row, column + HW_PG_EVENT_CAUSATION_ID, &e->causation_id);
-    e->actor = hw_pg_get_str(r, row, column + HW_PG_EVENT_ACTOR);
-    e->recorded_at_us = hw_pg_get_time(r, row, column + HW_PG_EVENT_RECORDED_AT);
-    e->valid_time_us = hw_pg_get_time(r, row, column + HW_PG_EVENT_VALID_TIME);
-    if (e->valid_time_us == HW_TIME_ABSENT)
-        e->valid_time_us = e->recorded_at_us;
-    e->has_family = hw_pg_get_uuid(r, row, column + HW_PG_EVENT_FAMILY, &e->family) &&
-                    !hw_uuid_equal(&e->family, &e->id);
-    e->revision = hw_pg_get_int4(r, row, column + HW_PG_EVENT_REVISION);
-    e->has_corrects = hw_pg_get_uuid(r, row, column + HW_PG_EVENT_CORRECTS, &e->corrects);
-    e->reason = hw_pg_get_str(r, row, column + HW_PG_EVENT_REASON);
-    e->schema_version = hw_pg_get_int4(r, row, column + HW_PG_EVENT_SCHEMA_VERSION);
-    e->retracts = hw_pg_get_bool(r, row, column + HW_PG_EVENT_RETRACTS);
-    e->purged = hw_pg_get_bool(r, row, column + HW_PG_EVENT_PURGED);
-}
 
 /* Only direct reads of ranges have the column WHOLE. */
 static void decode(const PGresult *r, int row, howdah_event *e)
@@ -407,13 +385,29 @@ static void judge_pattern(hw_pg_cursor *c, size_t n, int64_t at)
         c->sparse = span / HW_SPARSE_BELOW > (int64_t)n;
 }
 
+/* I1: numbers without gaps to speak of, and all of them wanted. */
+static bool is_dense(const hw_pg_cursor *c, size_t n)
+{
+    int64_t span;
+
+    if (n < JUDGED_ROWS_MIN || c->stream.s || c->backward || c->ids || c->ranges || c->query ||
+        c->sparse || c->left < INT64_MAX / 2)
+        return false;
+    span = c->events[n - 1].global_sequence - c->events[0].global_sequence + 1;
+    if (span > (int64_t)(n + n / 4))
+        return false;
+    return c->upto ? c->events[n - 1].global_sequence == c->upto : n == c->asked;
+}
+
 /*
  * Moves past n rows of the page: the next one starts where they end.  cut: the server has more
- * rows of this page, which were too large.  A page that is short without a cut was the last.
+ * rows of this page, which were too large.  A page of rows that is short without a cut was the
+ * last, and so is that of the last numbers.
  */
 static void advance(hw_pg_cursor *c, size_t n, bool cut)
 {
     const howdah_event *last;
+    bool last_page;
     int64_t at;
 
     if (c->ids) {
@@ -427,11 +421,14 @@ static void advance(hw_pg_cursor *c, size_t n, bool cut)
         c->end = hw_pg_times_query_advance(c->query, cut ? n : c->asked, n, at) || c->left == 0;
         return;
     }
-    if ((n < c->asked && !cut) || c->left == 0) {
+    c->dense = !cut && is_dense(c, n);
+    last_page = c->upto ? c->upto == c->last : n < c->asked;
+    if ((last_page && !cut) || c->left == 0) {
         c->end = true;
         return;
     }
-    assert(n > 0); /* an empty page was the last one, or was cut and is asked for again */
+    if (n == 0) /* of these numbers; a cut page without rows does not come here */
+        return;
     last = &c->events[n - 1];
     if (c->ranges) {
         trim_ranges(c, last->global_sequence);
@@ -453,69 +450,159 @@ static void advance(hw_pg_cursor *c, size_t n, bool cut)
 void hw_pg_forget(hw_pg *pg)
 {
     if (pg->in_flight)
-        pg->in_flight->in_flight = false;
+        pg->in_flight->ahead_n = pg->in_flight->landed;
     pg->in_flight = NULL;
 }
 
 /*
- * Every statement passes here before it is sent.  An error is dropped with the page: the cursor
- * asks again, and gets the error then if it is still one.
+ * Takes in the first n pages.  An error is dropped with its page: the cursor asks again, and gets
+ * the error then if it is still one.
  */
-void hw_pg_drain_reply(hw_pg *pg)
+static void land(hw_pg_cursor *c, size_t n)
 {
-    hw_pg_cursor *c = pg->in_flight;
+    hw_pg *pg = c->pg;
     hw_pg_call call = {.statement = -1};
 
-    assert(!c || (!pg->bell.ringing && c->in_flight && !c->ready)); /* pg.h I4 */
+    while (pg->in_flight == c && c->landed < n) {
+        PGresult *page = NULL;
+        int s = hw_pg_collect(pg, &call, &page, NULL);
+
+        if (pg->in_flight != c) /* the connection is gone, and with it the rest */
+            return;
+        c->ahead[c->landed++].page = s < 0 ? NULL : page;
+        if (c->landed == c->ahead_n)
+            pg->in_flight = NULL;
+    }
+}
+
+/* Every statement passes here before it is sent, unless it goes behind the pages. */
+void hw_pg_drain_reply(hw_pg *pg)
+{
+    assert(!pg->in_flight || !pg->bell.ringing); /* pg.h I4 */
     hw_pg_bell_drain_reply(pg);
-    if (!c)
-        return;
-    hw_pg_forget(pg);
-    if (hw_pg_collect(pg, &call, &c->ready, NULL) < 0)
-        c->ready = NULL; /* asked for again when it is wanted (I3) */
+    if (pg->in_flight)
+        land(pg->in_flight, pg->in_flight->ahead_n);
+}
+
+/* They are asked for again when they are wanted (I3). */
+static void drop_ahead(hw_pg_cursor *c)
+{
+    land(c, c->ahead_n);
+    for (size_t i = 0; i < c->ahead_n; i++)
+        PQclear(c->ahead[i].page);
+    c->ahead_n = c->landed = 0;
+}
+
+/* The numbers of the next page ahead; none are left: first > last. */
+static hw_range next_numbers(const hw_pg_cursor *c)
+{
+    hw_range numbers = {c->first, c->last};
+    int64_t rows = (int64_t)c->page_rows;
+
+    if (c->ahead_n > 0) {
+        assert(c->ahead[c->ahead_n - 1].upto > 0);
+        numbers.first = c->ahead[c->ahead_n - 1].upto + 1;
+    }
+    if (c->dense && numbers.first <= c->last && c->last - numbers.first >= rows)
+        numbers.last = numbers.first + rows - 1;
+    return numbers;
+}
+
+/* False: there is nothing to ask for, or no way to do it. */
+static bool fly(hw_pg_cursor *c)
+{
+    hw_range numbers = next_numbers(c);
+    size_t asked = c->asked;
+    hw_pg_call call;
+    bool sent;
+
+    assert(c->ahead_n < AHEAD_MAX);
+    if (numbers.first > numbers.last)
+        return false;
+    sent = make_call(c, numbers, &call, NULL) >= 0 && hw_pg_send_behind(c->pg, &call, NULL) >= 0;
+    if (sent) {
+        c->ahead[c->ahead_n++] = (page_ahead){c->asked, c->dense ? numbers.last : 0, NULL};
+        c->pg->in_flight = c;
+    }
+    c->asked = asked;
+    return sent;
 }
 
 /*
- * Asks for the next page while this one is handled.  Not on the caller's connection, which the
+ * Asks for the next pages while this one is handled.  Not on the caller's connection, which the
  * caller uses meanwhile; not behind a pooler (I5); not for ranges, whose next page would be
  * another snapshot that may not be wanted; not while another cursor has its page under way
  * (pg.h I4).
  */
 static void fly_ahead(hw_pg_cursor *c)
 {
-    hw_pg_call call;
+    size_t most = c->dense ? AHEAD : 1;
 
-    if (c->end || c->ranges || c->pg->caller_owned || c->pg->pooled || c->pg->in_flight ||
-        (c->query && !hw_pg_times_query_has_page(c->query)) || make_call(c, &call, NULL) < 0)
+    if (c->end || c->ranges || c->pg->caller_owned || c->pg->pooled ||
+        (c->pg->in_flight && c->pg->in_flight != c) ||
+        (c->query && !hw_pg_times_query_has_page(c->query)))
         return;
-    if (hw_pg_send(c->pg, &call, NULL) >= 0) {
-        c->in_flight = true;
-        c->pg->in_flight = c;
-    }
+    while (c->ahead_n < most && fly(c))
+        continue;
 }
 
 /*
- * The page that flew ahead, if there is one; otherwise a new question.  HOWDAH_END: no keys are
+ * The statement goes behind the pages under way, and one more page behind it: the server has work
+ * while we take all that in.  Its own answer is waited for.
+ */
+int hw_pg_exec_behind(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
+                      howdah_error *reterr)
+{
+    hw_pg_cursor *c = pg->in_flight;
+    size_t before = c ? c->ahead_n : 0;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    if (!c || !c->dense || before == AHEAD_MAX || !pg->prepared[call->statement])
+        return hw_pg_exec(pg, call, ret_result, reterr);
+    s = hw_pg_send_behind(pg, call, &err);
+    if (s >= 0) {
+        (void)fly(c);
+        land(c, before);
+        s = pg->conn ? hw_pg_collect(pg, call, ret_result, &err)
+                     : hw_pg_lost(pg, true, call->writes, &err);
+    }
+    if (s < 0 && pg->conn && hw_pg_go_unprepared(pg, &err))
+        return hw_pg_exec(pg, call, ret_result, reterr);
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
+}
+
+/*
+ * A page that flew ahead, if there is one; otherwise a new question.  HOWDAH_END: no keys are
  * left.
  */
 static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
 {
+    const hw_range numbers = {c->first, c->last};
     hw_pg_call call;
     int s;
 
-    assert(!c->in_flight || c->pg->in_flight == c);
-    if (c->in_flight)
-        hw_pg_drain_reply(c->pg);
-    if (c->ready) {
-        *ret_page = c->ready;
-        c->ready = NULL;
+    assert(c->landed == c->ahead_n || c->pg->in_flight == c);
+    if (c->ahead_n > 0 && c->landed == 0)
+        land(c, 1);
+    if (c->landed > 0 && c->ahead[0].page) {
+        *ret_page = c->ahead[0].page;
+        c->asked = c->ahead[0].asked;
+        c->upto = c->ahead[0].upto;
+        c->landed--;
+        c->ahead_n--;
+        memmove(c->ahead, c->ahead + 1, c->ahead_n * sizeof c->ahead[0]);
         return HOWDAH_OK;
     }
+    drop_ahead(c);
+    c->upto = 0;
     s = hw_pg_ready(c->pg, reterr);
     if (s >= 0 && c->query)
         s = hw_pg_times_query_find(c->query, c->pg, c->left, reterr);
     if (s == HOWDAH_OK)
-        s = make_call(c, &call, reterr);
+        s = make_call(c, numbers, &call, reterr);
     return s == HOWDAH_OK ? hw_pg_query_log(c->pg, &call, ret_page, reterr) : s;
 }
 
@@ -722,36 +809,31 @@ static bool hand_rest(hw_pg_cursor *c, const howdah_event **ret_events, size_t *
 
 /*
  * The last row says where the next page starts, so the server can work on that page while the other
- * rows are decoded here.  If one of them turns out to be too large, the page ahead is thrown away
+ * rows are decoded here.  If one of them turns out to be too large, the pages ahead are thrown away
  * and the position restored; that is rare.  False: go_on() has to deal with the page.
  */
 static bool go_ahead(hw_pg_cursor *c, size_t n)
 {
     const hw_pg_cursor before = *c;
-    size_t asked;
     verdict v;
 
     if (n == 0 || c->ids || c->ranges || c->query)
         return false;
+    decode(c->page, 0, &c->events[0]);
     decode(c->page, (int)n - 1, &c->events[n - 1]);
     if (is_too_large(c, n - 1))
         return false;
     advance(c, n, false);
     adapt(c, rows_that_fit(c, PQresultMemorySize(c->page), n, c->largest));
+    if (!c->dense)
+        drop_ahead(c);
     fly_ahead(c);
-    asked = c->asked;
-    c->asked = before.asked;
     decode_page(c);
     v = judge_page(c);
     if (v.usable == n) {
-        c->asked = asked;
         c->largest = v.largest;
         return true;
     }
-    if (c->in_flight)
-        hw_pg_drain_reply(c->pg);
-    PQclear(c->ready);
-    c->ready = NULL;
     c->first = before.first;
     c->last = before.last;
     c->left = before.left;
@@ -769,6 +851,7 @@ static bool go_on(hw_pg_cursor *c, size_t n)
     verdict v;
     bool cut;
 
+    drop_ahead(c);
     decode_page(c);
     v = judge_page(c);
     cut = v.usable < n;
@@ -835,16 +918,14 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
     return HOWDAH_END;
 }
 
-/* A page under way is taken in: until then the connection points at this cursor. */
+/* Pages under way are taken in: until then the connection points at this cursor. */
 void hw_pg_read_close(hw_cursor *cursor)
 {
     hw_pg_cursor *c = (hw_pg_cursor *)cursor;
 
     if (!c)
         return;
-    if (c->in_flight)
-        hw_pg_drain_reply(c->pg);
-    PQclear(c->ready);
+    drop_ahead(c);
     PQclear(c->page);
     hw_buf_done(&c->arrays);
     hw_free(c->events);
@@ -877,74 +958,5 @@ int hw_pg_query_open(hw_store *store, const hw_times_query *query, hw_cursor **r
         return s;
     }
     *ret_cursor = cursor;
-    return HOWDAH_OK;
-}
-
-/* ------------------------------------------------------------ single values */
-
-int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    int s = hw_pg_ready(pg, reterr);
-
-    return s < 0 ? s
-                 : hw_pg_query_int8(pg, pg->direct_read ? HW_PG_HEAD : HW_PG_FN_HEAD, ret_head,
-                                    reterr);
-}
-
-int hw_pg_first_since(hw_store *store, int64_t time_us, int64_t *ret_sequence, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_FIRST_SINCE};
-    PGresult *result = NULL;
-    int s = hw_pg_ready(pg, reterr);
-
-    hw_pg_param_time(&call, time_us);
-    if (s >= 0)
-        s = hw_pg_query(pg, &call, &result, reterr);
-    if (s >= 0)
-        *ret_sequence = hw_pg_get_int8(result, 0, 0);
-    PQclear(result);
-    return s;
-}
-
-/*
- * The function gives causes, the event and effects in the order of the contract.  One element
- * more than n: an allocation of nothing may be NULL.
- */
-int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
-               size_t *ret_n, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_TREE};
-    PGresult *result = NULL;
-    hw_uuid *ids;
-    int *depths;
-    size_t n;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s < 0)
-        return s;
-    hw_pg_param_bin(&call, id->b, sizeof id->b);
-    s = hw_pg_query(pg, &call, &result, reterr);
-    if (s < 0)
-        return s;
-    n = (size_t)PQntuples(result);
-    ids = hw_calloc(n + 1, sizeof *ids);
-    depths = hw_calloc(n + 1, sizeof *depths);
-    if (!ids || !depths) {
-        hw_free(ids);
-        hw_free(depths);
-        PQclear(result);
-        return hw_fail_no_memory(reterr);
-    }
-    for (size_t i = 0; i < n; i++) {
-        depths[i] = hw_pg_get_int4(result, (int)i, 0);
-        (void)hw_pg_get_uuid(result, (int)i, 1, &ids[i]);
-    }
-    PQclear(result);
-    *ret_ids = ids;
-    *ret_depths = depths;
-    *ret_n = n;
     return HOWDAH_OK;
 }
