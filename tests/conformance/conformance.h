@@ -110,6 +110,7 @@ cf_group cf_times_tests(void);
 cf_group cf_times_subs_tests(void);
 cf_group cf_upcast_tests(void);
 cf_group cf_use_tests(void);
+cf_group cf_group_dead_letters_tests(void);
 cf_group cf_group_exchange_tests(void);
 cf_group cf_group_suspects_tests(void);
 cf_group cf_groups_tests(void);

@@ -1,7 +1,8 @@
 /*
- * test_group_model.c - thousands of steps of fetch, ack, nack, extend, release, reset and leases
- * that run out, beside a naive model.  The first argument is the kind of store: sqlite, or pg
- * (inside tools/with-pg); HOWDAH_TEST_SEED is the first seed, HOWDAH_TEST_STEPS how many steps.
+ * test_group_model.c - thousands of steps of fetch, ack, nack, extend, release, reset, leases that
+ * run out, and people who decide about dead letters, beside a naive model.  The first argument is
+ * the kind of store: sqlite, or pg (inside tools/with-pg); HOWDAH_TEST_SEED is the first seed,
+ * HOWDAH_TEST_STEPS how many steps.
  */
 #include <signal.h>
 
@@ -13,17 +14,17 @@
 #define EVENTS_MAX 4000
 #define HANDS 5
 #define BATCH 5
-#define MAX_RETRIES 2
 #define LONG_MS 3600000
 
 static bool on_pg;
 static howdah_error error = HOWDAH_ERROR_INIT;
 
-typedef enum fate { WAITS, HANDLED, DEAD } fate;
+typedef enum fate { WAITS, HANDLED, DEAD, DISCARDED } fate;
 
 typedef struct event {
     int stream;
     fate fate;
+    bool redrive; /* a dead letter, and a person wants another try */
 } event;
 
 /* A batch that somebody has. */
@@ -41,6 +42,8 @@ typedef struct model {
     howdah_member *member;      /* with a lease that lasts, */
     howdah_member *short_lived; /* and with one that does not */
     unsigned seed;
+    int max_retries;
+    howdah_on_fail on_fail;
     event events[EVENTS_MAX + 1];
     int64_t n;
     int64_t start; /* what is up to here does not concern it */
@@ -64,17 +67,20 @@ static howdah_member *join(model *m, int64_t lease_ms)
     o.max_events = BATCH;
     o.lanes = 2;
     o.lease_ms = lease_ms;
-    o.max_retries = MAX_RETRIES;
+    o.max_retries = m->max_retries;
+    o.on_fail = m->on_fail;
     o.retry_delay_ms = 0;
     must(howdah_member_new(m->bus, &o, &member, &error), &error);
     return member;
 }
 
-static int setup(void **state)
+static int setup_with(void **state, int max_retries, howdah_on_fail on_fail)
 {
     model *m = calloc(1, sizeof *m);
 
     assert_non_null(m);
+    m->max_retries = max_retries;
+    m->on_fail = on_fail;
     assert_int_equal(on_pg ? pgt_setup(&m->under) : place_setup(&m->under), 0);
     m->bus = on_pg ? pgt_open(m->under, ((pgt *)m->under)->url)
                    : open_migrated(((place *)m->under)->url);
@@ -82,6 +88,21 @@ static int setup(void **state)
     m->short_lived = join(m, 1);
     *state = m;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, 2, HOWDAH_FAIL_OPEN);
+}
+
+static int setup_without_retries(void **state)
+{
+    return setup_with(state, 0, HOWDAH_FAIL_OPEN);
+}
+
+static int setup_that_holds(void **state)
+{
+    return setup_with(state, 0, HOWDAH_FAIL_HOLD);
 }
 
 static int teardown(void **state)
@@ -109,6 +130,17 @@ static int teardown(void **state)
 static int64_t number_at(const howdah_batch *batch, size_t i)
 {
     return howdah_event_global_sequence(howdah_batch_event(batch, i));
+}
+
+static bool is_to_come(const event *e)
+{
+    return e->fate == WAITS || e->redrive;
+}
+
+/* Nothing has to wait for it. */
+static bool is_over(const model *m, const event *e)
+{
+    return !is_to_come(e) && (e->fate != DEAD || m->on_fail != HOWDAH_FAIL_HOLD);
 }
 
 /* Its stream has failed there, or before. */
@@ -139,7 +171,7 @@ static void check_alone(model *m, int stream)
 
             expect(m,
                    m->events[number].stream != stream || !holds(m, &m->hands[k], number) ||
-                       m->events[number].fate != WAITS,
+                       !is_to_come(&m->events[number]),
                    "stream %d is given out, and hand %d has %lld of it", stream, k,
                    (long long)number);
         }
@@ -151,7 +183,7 @@ static void check_order(model *m, const howdah_batch *batch, size_t at)
     int64_t number = number_at(batch, at);
 
     for (int64_t i = m->start + 1; i < number; i++) {
-        bool before = m->events[i].stream != m->events[number].stream || m->events[i].fate != WAITS;
+        bool before = m->events[i].stream != m->events[number].stream || is_over(m, &m->events[i]);
 
         for (size_t k = 0; k < at && !before; k++)
             before = number_at(batch, k) == i;
@@ -167,7 +199,7 @@ static void check_batch(model *m, const howdah_batch *batch)
 
         expect(m, number > m->start && number <= m->n, "%lld does not concern it",
                (long long)number);
-        expect(m, m->events[number].fate == WAITS, "%lld is over", (long long)number);
+        expect(m, is_to_come(&m->events[number]), "%lld is over", (long long)number);
         check_alone(m, m->events[number].stream);
         check_order(m, batch, i);
     }
@@ -284,7 +316,13 @@ static bool check_lost(model *m, hand *h, int s)
 
 static bool is_to_ack(const model *m, const hand *h, int64_t number)
 {
-    return number > h->done && !has_left(m, h, number) && m->events[number].fate == WAITS;
+    return number > h->done && !has_left(m, h, number) && is_to_come(&m->events[number]);
+}
+
+static void handled(event *e)
+{
+    e->fate = HANDLED;
+    e->redrive = false;
 }
 
 static void ack(model *m, hand *h, bool all)
@@ -299,7 +337,7 @@ static void ack(model *m, hand *h, bool all)
         return;
     for (size_t i = 0; i < n && number_at(h->batch, i) <= upto; i++)
         if (is_to_ack(m, h, number_at(h->batch, i)))
-            m->events[number_at(h->batch, i)].fate = HANDLED;
+            handled(&m->events[number_at(h->batch, i)]);
     h->done = upto > h->done ? upto : h->done;
     for (size_t i = 0; i < n; i++)
         if (number_at(h->batch, i) > h->done && !has_left(m, h, number_at(h->batch, i)))
@@ -324,7 +362,7 @@ static void exchange(model *m, hand *h, bool short_lived)
     if (check_lost(m, h, s))
         return;
     while (n > 0)
-        acked[--n]->fate = HANDLED;
+        handled(acked[--n]);
     *h = (hand){.batch = NULL};
     take_in_hand(m, h, next, short_lived);
 }
@@ -346,10 +384,11 @@ static void nack(model *m, hand *h)
     for (size_t i = 0; again && number_at(h->batch, i) < number; i++) {
         attempt = 1; /* of the next one in a batch that is tried again */
         if (number_at(h->batch, i) > h->done)
-            m->events[number_at(h->batch, i)].fate = HANDLED;
+            handled(&m->events[number_at(h->batch, i)]);
     }
-    if (attempt > MAX_RETRIES)
+    if (attempt > m->max_retries)
         e->fate = DEAD;
+    e->redrive = false;
     h->failed[e->stream] = number;
     if (again)
         drop(h);
@@ -391,7 +430,7 @@ static void reset(model *m)
     trace(m, "reset", NULL, to);
     m->start = to;
     for (int64_t i = 1; i <= m->n; i++)
-        m->events[i].fate = WAITS;
+        m->events[i] = (event){.stream = m->events[i].stream};
     for (int i = 0; i < HANDS; i++)
         m->hands[i].expired = true; /* their batches are gone */
 }
@@ -402,6 +441,37 @@ static void after_reset(model *m)
 {
     for (int i = 0; i < HANDS; i++)
         drop(&m->hands[i]);
+}
+
+/* A person decides about dead letters, some of them. */
+static int decide(void *ctx, const howdah_dead_letter *dead_letter)
+{
+    model *m = ctx;
+    event *e = &m->events[howdah_event_global_sequence(dead_letter->event)];
+    unsigned what = roll(m, 4);
+    int64_t n = 0;
+
+    if (what == 0) {
+        must(howdah_dead_letters_discard(m->bus, &dead_letter->id, 1, "no", &n, &error), &error);
+        *e = (event){.stream = e->stream, .fate = DISCARDED};
+    } else if (what < 3) {
+        must(howdah_dead_letters_redrive(m->bus, &dead_letter->id, 1, NULL, &n, &error), &error);
+        e->redrive = true;
+    }
+    trace(m, what == 0 ? "discard" : "redrive", NULL, e - m->events);
+    return 0;
+}
+
+/* Those that are in hand now are not asked about: whoever has them would not know. */
+static void meddle(model *m)
+{
+    howdah_dead_letters_options o = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
+
+    for (int64_t i = m->start + 1; i <= m->n; i++)
+        if (m->events[i].redrive)
+            return;
+    o.subscriber_id = NAME;
+    must(howdah_dead_letters_walk(m->bus, &o, decide, m, &error), &error);
 }
 
 static void step(model *m)
@@ -417,7 +487,9 @@ static void step(model *m)
     else if (what == 60 && m->n > 0) {
         reset(m);
         after_reset(m);
-    } else if (!h)
+    } else if (what == 61 && m->on_fail == HOWDAH_FAIL_HOLD)
+        meddle(m);
+    else if (!h)
         return;
     else if (what < 67)
         exchange(m, h, what == 66);
@@ -433,6 +505,14 @@ static void step(model *m)
         extend(m, h);
 }
 
+static bool any_is_held(const model *m)
+{
+    for (int64_t i = m->start + 1; i <= m->n; i++)
+        if (m->events[i].fate == DEAD && !is_over(m, &m->events[i]))
+            return true;
+    return false;
+}
+
 /* Everything that is left comes, and nothing else. */
 static void drain(model *m)
 {
@@ -443,9 +523,12 @@ static void drain(model *m)
         hand *h = &m->hands[0];
 
         fetch(m, false);
-        if (!h->batch)
+        if (h->batch)
+            ack(m, h, true);
+        else if (!any_is_held(m))
             break;
-        ack(m, h, true);
+        else
+            meddle(m);
     }
     for (int64_t i = m->start + 1; i <= m->n; i++)
         expect(m, m->events[i].fate != WAITS, "%lld of stream %d was never given out", (long long)i,
@@ -468,10 +551,24 @@ static void members_get_what_a_naive_model_says(void **state)
     assert_true(m->fetched > 100);
 }
 
+static void an_event_that_failed_first_and_for_good_stays_a_dead_letter(void **state)
+{
+    members_get_what_a_naive_model_says(state);
+}
+
+static void a_stream_waits_at_each_of_its_dead_letters(void **state)
+{
+    members_get_what_a_naive_model_says(state);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(members_get_what_a_naive_model_says, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_event_that_failed_first_and_for_good_stays_a_dead_letter,
+                                        setup_without_retries, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_waits_at_each_of_its_dead_letters,
+                                        setup_that_holds, teardown),
     };
 
     on_pg = argc > 1 && strcmp(argv[1], "pg") == 0;

@@ -1,8 +1,9 @@
 -- group_place(g, at bigint, outstanding bigint[]) -> void
 --
 -- Puts a group at a place, and forgets all that was dealt: events after "at" come, and those with numbers in
--- outstanding (first, last, first ...).  Batches that are out are lost to their members.  Dead letters stay.
--- Writes: group_places, group_lots, group_holes, group_retries, groups, group_marks.
+-- outstanding (first, last, first ...).  Batches that are out are lost to their members.  Dead letters stay; they say nothing
+-- of the pass that begins, which is the later one, whatever the clock says.
+-- Reads: dead_letters.  Writes: group_places, group_lots, group_holes, group_retries, groups, group_marks.
 -- Locks: waits for whoever deals at the moment.
 CREATE OR REPLACE FUNCTION @schema@.group_place(g @schema@.group_state, at bigint, outstanding bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -13,6 +14,10 @@ DECLARE
 BEGIN
     PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR NO KEY UPDATE;
     UPDATE @schema@.groups AS k SET reserved = 0, wanted = false WHERE k.group_id = g.group_id AND k.reserved <> 0;
+    UPDATE @schema@.groups AS k
+    SET created_at = greatest(clock_timestamp(), (SELECT max(coalesce(d.last_retry_at, d.created_at)) FROM @schema@.dead_letters AS d
+                                                  WHERE d.subscriber_id = g.subscriber_id) + interval '1 microsecond')
+    WHERE k.group_id = g.group_id;
     SELECT max(k.deal) INTO last_deal FROM @schema@.group_places AS k WHERE k.group_id = g.group_id;
     DELETE FROM @schema@.group_lots AS k WHERE k.group_id = g.group_id;
     DELETE FROM @schema@.group_holes AS k WHERE k.group_id = g.group_id;
@@ -406,6 +411,7 @@ AS $howdah$
         WHERE r.group_id = g.group_id AND r.stream IS NOT NULL AND e.stream = r.stream
           AND e.global_sequence BETWEEN r.sequence AND r.upto
           AND (r.dead_letter IS NULL OR e.global_sequence > r.sequence) AND @matches@
+          AND (e.global_sequence = r.sequence OR (SELECT d.id @its_dead_letter@) IS NULL)
         UNION ALL
         SELECT r.sequence, r.sequence FROM @schema@.group_retries AS r
         WHERE r.group_id = g.group_id AND r.stream IS NULL AND r.dead_letter IS NULL

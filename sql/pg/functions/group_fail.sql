@@ -1,8 +1,19 @@
+-- The dead letter d of event e, where it is about this pass over the log: the event has failed for good, or was tried again,
+-- since the group was put at its place (groups.created_at, see group_place()), or a person wants it to be.  After a reset
+-- events come again, whatever became of them before.
+/* define @its_dead_letter@
+FROM @schema@.dead_letters AS d
+            WHERE d.subscriber_id = g.subscriber_id AND d.event_id = e.id
+              AND (d.state = 'redrive' OR coalesce(d.last_retry_at, d.created_at)
+                                          >= (SELECT p.created_at FROM @schema@.groups AS p WHERE p.group_id = g.group_id))
+*/
+
 -- group_next(g, of_stream text, base bigint, after bigint, upto bigint) -> bigint
 --
 -- The first event of a stream after one number and up to another that concerns the group; NULL: there is none.  base is
--- an event of the stream that is not after it: where to begin to look.
--- Reads: events.  Writes, locks: nothing.
+-- an event of the stream that is not after it: where to begin to look.  An event can be a dead letter while one before it
+-- is still to be tried: it is passed over, unless the stream has to wait for a person there (on_fail = hold).
+-- Reads: events, dead_letters.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.group_next(g @schema@.group_state, of_stream text, base bigint, after bigint, upto bigint)
 RETURNS bigint
 LANGUAGE plpgsql STABLE
@@ -17,6 +28,7 @@ BEGIN
             WHERE e.stream = of_stream
               AND e.version > coalesce((SELECT v.version FROM @schema@.events AS v WHERE v.global_sequence = base AND v.stream = of_stream), 0)
               AND e.global_sequence > after AND e.global_sequence <= upto AND @matches@
+              AND (SELECT d.id @its_dead_letter@ AND NOT (g.on_fail = 'hold' AND d.resolved_at IS NULL)) IS NULL
             ORDER BY e.stream, e.version LIMIT 1);
 END
 $howdah$;
@@ -24,22 +36,26 @@ $howdah$;
 -- group_retry_on(g, r, after bigint) -> void
 --
 -- A stuck stream is past the event "after": the next one that waits is due at once; without one the stream is
--- free again.  What it had to wait for in its lot (prior) it still waits for: a person may have ended the event "after"
--- before that is acked.
--- Writes: group_retries.
+-- free again.  Where the next one is a dead letter already, the stream is held there.  What it had to wait for in its lot
+-- (prior) it still waits for: a person may have ended the event "after" before that is acked.
+-- Reads: events, dead_letters.  Writes: group_retries.
 CREATE OR REPLACE FUNCTION @schema@.group_retry_on(g @schema@.group_state, r @schema@.group_retries, after bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     next constant bigint := @schema@.group_next(g, r.stream, least(r.sequence, after), after, r.upto);
+    dead record; -- whatever a person has made of it since: group_wake_dead_letters() will see
 BEGIN
     IF next IS NULL THEN
         DELETE FROM @schema@.group_retries AS k WHERE k.group_id = r.group_id AND k.retry = r.retry;
     ELSE
+        SELECT x.id, x.state, x.retry_count, x.error_message INTO dead
+        FROM @schema@.events AS e, LATERAL (SELECT d.* @its_dead_letter@) AS x WHERE e.global_sequence = next;
         UPDATE @schema@.group_retries AS k
-        SET sequence = next, last = 0, taken = 0, attempts = 0, token = 0, due = clock_timestamp(), until = '-infinity',
-            dead_letter = NULL, error = NULL, member = NULL
+        SET sequence = next, last = 0, taken = 0, attempts = least(coalesce(dead.retry_count, 0), 1000000), token = 0,
+            due = CASE WHEN dead.state <> 'redrive' THEN 'infinity' ELSE clock_timestamp() END, until = '-infinity',
+            dead_letter = dead.id, error = left(dead.error_message, 500), member = NULL
         WHERE k.group_id = r.group_id AND k.retry = r.retry;
     END IF;
 END
@@ -127,6 +143,7 @@ BEGIN
         END IF;
         tries := 0;
         why := NULL;
+        dead := NULL; -- it is not the next one's
     ELSIF outcome = 'halted' THEN
         tries := 0;
     END IF;

@@ -47,12 +47,15 @@ BEGIN
             PERFORM @schema@.group_retry_on(g, r, r.sequence);
         END IF;
     END LOOP;
-    -- Those for which no stream waits.  The lock is for two members that see the same one.
+    -- Those for which no stream waits, or will when it comes to them.  The lock is for two members that see the same one.
     INSERT INTO @schema@.group_retries (group_id, lane, sequence, upto, attempts, due, dead_letter)
     SELECT g.group_id, 0, d.global_sequence, d.global_sequence, d.retry_count, clock_timestamp(), d.id
     FROM @schema@.dead_letters AS d
     WHERE d.state = 'redrive' AND d.subscriber_id = g.subscriber_id
       AND NOT EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id AND k.dead_letter = d.id)
+      AND NOT (g.on_fail = 'hold' AND EXISTS (SELECT FROM @schema@.group_retries AS k
+                                              WHERE k.group_id = g.group_id AND k.stream = d.stream
+                                                AND d.global_sequence BETWEEN k.sequence AND k.upto))
     ORDER BY d.subscriber_id, d.id LIMIT 100
     ON CONFLICT (group_id, sequence) WHERE stream IS NULL DO NOTHING;
 END
@@ -87,14 +90,21 @@ BEGIN
                                         format('the lease ran out, after %s tries', r.attempts), NULL, r);
             CONTINUE;
         END IF;
-        -- What was never tried, and whose first one was not out when a lease ran out, goes several at a time.
-        IF r.attempts = 0 AND r.taken = 0 AND max_count > 1 AND r.upto > r.sequence THEN
+        -- What was never tried, and whose first one was not out when a lease ran out, goes several at a time, without
+        -- those that are dead letters by now; see group_next().
+        IF r.attempts = 0 AND r.taken = 0 AND r.dead_letter IS NULL AND max_count > 1 AND r.upto > r.sequence THEN
             SELECT array_agg(x.ctid), min(x.seq), max(x.seq) INTO b.tids, b.lo, b.hi
-            FROM (SELECT e.ctid, e.global_sequence AS seq FROM @schema@.events AS e
-                  WHERE e.stream = r.stream
-                    AND e.version >= (SELECT v.version FROM @schema@.events AS v WHERE v.global_sequence = r.sequence)
-                    AND e.global_sequence <= r.upto AND @matches@
-                  ORDER BY e.stream, e.version LIMIT max_count) AS x;
+            FROM (SELECT y.ctid, y.seq, bool_or(y.is_dead) OVER (ORDER BY y.seq) AS is_held
+                  FROM (SELECT e.ctid, e.global_sequence AS seq,
+                               e.global_sequence > r.sequence AND g.on_fail = 'hold' AND (SELECT d.id @its_dead_letter@) IS NOT NULL AS is_dead
+                        FROM @schema@.events AS e
+                        WHERE e.stream = r.stream
+                          AND e.version >= (SELECT v.version FROM @schema@.events AS v WHERE v.global_sequence = r.sequence)
+                          AND e.global_sequence <= r.upto AND @matches@
+                          AND (e.global_sequence = r.sequence
+                               OR (SELECT d.id @its_dead_letter@ AND NOT (g.on_fail = 'hold' AND d.resolved_at IS NULL)) IS NULL)
+                        ORDER BY e.stream, e.version LIMIT max_count) AS y) AS x
+            WHERE NOT x.is_held;
         ELSE
             SELECT array_agg(e.ctid), min(e.global_sequence), max(e.global_sequence) INTO b.tids, b.lo, b.hi
             FROM @schema@.events AS e WHERE e.global_sequence = r.sequence;

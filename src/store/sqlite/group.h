@@ -112,11 +112,21 @@ int hw_sqlite_list_more(hw_sqlite_group *g, hw_lot *lot, howdah_error *reterr);
 
 /* ---- group_fail.c */
 
-/* The first event of the stream after one number and up to another that concerns the group, 0:
-   there is none. */
+/* An event of a stream; 0: there is none. */
+typedef struct hw_sqlite_next {
+    int64_t sequence;
+    int64_t dead_letter; /* it is this one already, and the stream is held there; 0: none */
+    bool redrive;        /* of which a person wants another try */
+    int64_t tries;       /* so many it had */
+} hw_sqlite_next;
+
+/* The first event of the stream after one number and up to another that concerns the group.  An
+   event can be a dead letter while one before it is still to be tried: it is passed over, unless
+   the stream has to wait for a person there (on_fail = hold). */
 int hw_sqlite_next_of_stream(hw_sqlite_group *g, hw_str stream, int64_t after, int64_t upto,
-                             int64_t *ret_sequence, howdah_error *reterr);
-/* The stuck stream is past this event: the next one is due, or the stream is free again. */
+                             hw_sqlite_next *ret_next, howdah_error *reterr);
+/* The stuck stream is past this event: the next one is due, or held, or the stream is free again.
+ */
 int hw_sqlite_retry_on(hw_sqlite_group *g, hw_sqlite_retry *r, int64_t after, howdah_error *reterr);
 
 typedef struct hw_sqlite_failure {

@@ -67,7 +67,7 @@ static int end_redrive(hw_sqlite_group *g, const hw_sqlite_retry *r, howdah_erro
 
 static int retry_ack(hw_sqlite_group *g, hw_sqlite_retry *r, int64_t upto, howdah_error *reterr)
 {
-    int64_t next = 0;
+    hw_sqlite_next next = {.sequence = 0};
     int s;
 
     if (upto < r->sequence)
@@ -77,9 +77,9 @@ static int retry_ack(hw_sqlite_group *g, hw_sqlite_retry *r, int64_t upto, howda
         s = hw_sqlite_next_of_stream(g, r->stream, upto, r->last, &next, reterr);
     if (s < 0)
         return s;
-    if (next == 0)
+    if (next.sequence == 0)
         return hw_sqlite_retry_on(g, r, r->last, reterr);
-    r->sequence = next;
+    r->sequence = next.sequence;
     r->dead_letter = 0;
     return hw_sqlite_store_retry(g, r, HW_STR_NULL, HW_STR_NULL, reterr);
 }

@@ -244,17 +244,14 @@ static int add_lot(hw_sqlite_group *g, int64_t number, numbers *list, howdah_err
 
 static int add_retry(hw_sqlite_group *g, hw_sqlite_retry *r, numbers *list, howdah_error *reterr)
 {
-    int64_t next = r->sequence;
+    hw_sqlite_next next = {.sequence = r->sequence, .dead_letter = r->dead_letter};
     int s = HOWDAH_OK;
 
-    if (r->dead_letter > 0) /* it is over; only what waits is left */
-        s = hw_sqlite_next_of_stream(g, r->stream, r->sequence, r->upto, &next, reterr);
-    if (r->dead_letter > 0 && !r->stream.s)
-        next = 0;
-    while (s >= 0 && next > 0) {
-        s = add(list, next, next, reterr);
+    while (s >= 0 && next.sequence > 0) {
+        if (next.dead_letter == 0) /* else it is over; only what waits is left */
+            s = add(list, next.sequence, next.sequence, reterr);
         if (s >= 0)
-            s = hw_sqlite_next_of_stream(g, r->stream, next, r->upto, &next, reterr);
+            s = hw_sqlite_next_of_stream(g, r->stream, next.sequence, r->upto, &next, reterr);
     }
     return s;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/pattern.h"
 #include "store/sqlite/group.h"
@@ -268,6 +269,20 @@ static int forget(hw_sqlite_group *g, howdah_error *reterr)
                                   &g->id, 1, reterr);
 }
 
+/* Dead letters stay, and say nothing of the pass that begins: it is the later one, whatever the
+   clock says. */
+static int begin_pass(hw_sqlite_group *g, howdah_error *reterr)
+{
+    const int64_t numbers[] = {g->id, hw_clock_wall_us()};
+
+    return hw_sqlite_once(
+        g->store,
+        "UPDATE main.howdah_groups SET created_at = max(?2, coalesce((SELECT 1 +"
+        " max(coalesce(d.last_retry_at, d.created_at)) FROM main.howdah_dead_letters d"
+        " WHERE d.subscriber_id = howdah_groups.subscriber_id), 0)) WHERE group_id = ?1",
+        numbers, 2, reterr);
+}
+
 /* Numbers of deals go on, so that no lot has the name of another one. */
 int hw_sqlite_group_place(hw_sqlite_group *g, int64_t high, const hw_range *outstanding, size_t n,
                           howdah_error *reterr)
@@ -277,6 +292,8 @@ int hw_sqlite_group_place(hw_sqlite_group *g, int64_t high, const hw_range *outs
 
     if (s >= 0)
         s = forget(g, reterr);
+    if (s >= 0)
+        s = begin_pass(g, reterr);
     for (size_t i = 0; s >= 0 && i < n; i++)
         s = walk(g, outstanding[i].first - 1, outstanding[i].last, INT64_MAX, deal_row, &d, reterr);
     g->high = high;

@@ -9,20 +9,28 @@
 
 #define REASON_MAX 255
 
-/* ?1 stream, ?2 after, ?3 up to.  In a stream, versions and numbers grow together. */
+/* ?1 stream, ?2 after, ?3 up to, ?4 subscriber, ?5 streams are held.  In a stream, versions and
+   numbers grow together.  A dead letter counts when it is about this pass over the log: the event
+   has failed for good, or was tried again, since the group was put at its place (created_at, see
+   begin_pass()), or a person wants it to be. */
 #define NEXT_OF_STREAM_SQL                                                                         \
-    "SELECT global_sequence, stream, type, revision FROM main.howdah_events"                       \
-    " INDEXED BY howdah_events_by_stream WHERE stream = ?1 AND version > coalesce((SELECT"         \
-    " v.version FROM main.howdah_events v WHERE v.global_sequence = ?2 AND v.stream = ?1), 0)"     \
-    " AND global_sequence > ?2 AND global_sequence <= ?3 ORDER BY version"
+    "SELECT e.global_sequence, e.stream, e.type, e.revision, d.id, d.state = 'redrive',"           \
+    " d.retry_count FROM main.howdah_events e INDEXED BY howdah_events_by_stream"                  \
+    " LEFT JOIN main.howdah_dead_letters d ON d.subscriber_id = ?4 AND d.event_id = e.id"          \
+    " AND (d.state = 'redrive' OR coalesce(d.last_retry_at, d.created_at) >= (SELECT p.created_at" \
+    "  FROM main.howdah_groups p WHERE p.subscriber_id = ?4))"                                     \
+    " WHERE e.stream = ?1 AND e.version > coalesce((SELECT v.version FROM main.howdah_events v"    \
+    "  WHERE v.global_sequence = ?2 AND v.stream = ?1), 0)"                                        \
+    " AND e.global_sequence > ?2 AND e.global_sequence <= ?3"                                      \
+    " AND (d.id IS NULL OR (?5 AND d.resolved_at IS NULL)) ORDER BY e.version"
 
 int hw_sqlite_next_of_stream(hw_sqlite_group *g, hw_str stream, int64_t after, int64_t upto,
-                             int64_t *ret_sequence, howdah_error *reterr)
+                             hw_sqlite_next *ret_next, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s;
 
-    *ret_sequence = 0;
+    *ret_next = (hw_sqlite_next){.sequence = 0};
     if (!stream.s || after >= upto)
         return HOWDAH_OK;
     s = hw_sqlite_prepare(g->store, NEXT_OF_STREAM_SQL, &stmt, reterr);
@@ -31,14 +39,19 @@ int hw_sqlite_next_of_stream(hw_sqlite_group *g, hw_str stream, int64_t after, i
     hw_sqlite_bind_str(stmt, 1, stream);
     (void)sqlite3_bind_int64(stmt, 2, after);
     (void)sqlite3_bind_int64(stmt, 3, upto);
-    while (*ret_sequence == 0 &&
+    hw_sqlite_bind_str(stmt, 4, g->subscriber_id);
+    (void)sqlite3_bind_int(stmt, 5, g->rules.on_fail == HOWDAH_FAIL_HOLD);
+    while (ret_next->sequence == 0 &&
            (s = hw_sqlite_step(g->store, stmt, "look at a stream", reterr)) == HOWDAH_OK) {
         const howdah_event event = {.stream = hw_sqlite_borrow(stmt, 1),
                                     .type = hw_sqlite_borrow(stmt, 2),
                                     .revision = sqlite3_column_int(stmt, 3)};
 
         if (hw_filter_lets(&g->filter, &event))
-            *ret_sequence = sqlite3_column_int64(stmt, 0);
+            *ret_next = (hw_sqlite_next){.sequence = sqlite3_column_int64(stmt, 0),
+                                         .dead_letter = sqlite3_column_int64(stmt, 4),
+                                         .redrive = sqlite3_column_int(stmt, 5) != 0,
+                                         .tries = sqlite3_column_int64(stmt, 6)};
     }
     (void)sqlite3_finalize(stmt);
     return s < 0 ? s : HOWDAH_OK;
@@ -46,16 +59,18 @@ int hw_sqlite_next_of_stream(hw_sqlite_group *g, hw_str stream, int64_t after, i
 
 int hw_sqlite_retry_on(hw_sqlite_group *g, hw_sqlite_retry *r, int64_t after, howdah_error *reterr)
 {
-    int64_t next = 0;
+    hw_sqlite_next next;
     int s = hw_sqlite_next_of_stream(g, r->stream, after, r->upto, &next, reterr);
 
     if (s < 0)
         return s;
-    if (next == 0)
+    if (next.sequence == 0)
         return hw_sqlite_delete_retry(g, r->retry, reterr);
-    r->sequence = next;
-    r->last = r->taken = r->attempts = r->token = r->until_us = r->dead_letter = 0;
-    r->due_us = g->now_us; /* it was taken, so what came before it is acked: prior means nothing */
+    r->sequence = next.sequence;
+    r->dead_letter = next.dead_letter;
+    r->attempts = next.tries;
+    r->last = r->taken = r->token = r->until_us = 0;
+    r->due_us = next.dead_letter > 0 && !next.redrive ? HW_NEVER_US : g->now_us;
     return hw_sqlite_store_retry(g, r, HW_STR_NULL, HW_STR_LIT(""), reterr);
 }
 
@@ -127,7 +142,10 @@ static int fail_first(hw_sqlite_group *g, const hw_sqlite_failure *f, hw_group_f
     int s = HOWDAH_OK;
 
     if (fate == HW_FATE_DEAD) {
-        s = hw_sqlite_next_of_stream(g, f->stream, f->sequence, f->upto, &made.sequence, reterr);
+        hw_sqlite_next next;
+
+        s = hw_sqlite_next_of_stream(g, f->stream, f->sequence, f->upto, &next, reterr);
+        made.sequence = next.sequence;
         made.attempts = made.dead_letter = 0;
         error = HW_STR_NULL;
     }

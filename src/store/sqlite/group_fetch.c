@@ -82,16 +82,16 @@ static int read_events(taking *t, const int64_t *numbers, int64_t n, int64_t *re
 
 /* ------------------------------------------------------------------ retries */
 
-/* The numbers of the stream from the retry's own on, at most max. */
+/* The numbers of the stream from the retry's own on, at most max, and not past where it is held. */
 static int waiting_events(hw_sqlite_group *g, const hw_sqlite_retry *r, int64_t max,
                           int64_t *numbers, int64_t *ret_n, howdah_error *reterr)
 {
-    int64_t next = r->sequence;
+    hw_sqlite_next next = {.sequence = r->sequence};
     int s = HOWDAH_OK;
 
-    for (*ret_n = 0; s >= 0 && next > 0 && *ret_n < max;) {
-        numbers[(*ret_n)++] = next;
-        s = hw_sqlite_next_of_stream(g, r->stream, next, r->upto, &next, reterr);
+    for (*ret_n = 0; s >= 0 && next.sequence > 0 && next.dead_letter == 0 && *ret_n < max;) {
+        numbers[(*ret_n)++] = next.sequence;
+        s = hw_sqlite_next_of_stream(g, r->stream, next.sequence, r->upto, &next, reterr);
     }
     return s;
 }
@@ -99,7 +99,7 @@ static int waiting_events(hw_sqlite_group *g, const hw_sqlite_retry *r, int64_t 
 /* What was never tried, and was not out when a lease ran out, goes several at a time. */
 static int64_t most_of_retry(const hw_sqlite_retry *r, int64_t max)
 {
-    return r->attempts == 0 && r->taken == 0 ? max : 1;
+    return r->attempts == 0 && r->taken == 0 && r->dead_letter == 0 ? max : 1;
 }
 
 static int lease_retry(taking *t, hw_sqlite_retry *r, const int64_t *numbers, int64_t n,
@@ -367,7 +367,8 @@ static int wake_held(hw_sqlite_group *g, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Dead letters for which no stream waits, and which a person wants to have tried again. */
+/* Dead letters for which no stream waits, nor will when it comes to them, and which a person wants
+   to have tried again. */
 static int wake_dead_letters(hw_sqlite_group *g, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -380,7 +381,9 @@ static int wake_dead_letters(hw_sqlite_group *g, howdah_error *reterr)
             " dead_letter) SELECT ?1, d.global_sequence, d.global_sequence, d.retry_count, ?2, d.id"
             " FROM main.howdah_dead_letters d WHERE d.subscriber_id = ?3 AND d.state = 'redrive'"
             " AND d.resolved_at IS NULL AND NOT EXISTS (SELECT 1 FROM main.howdah_group_retries k"
-            " WHERE k.group_id = ?1 AND k.dead_letter = d.id) ORDER BY d.id LIMIT ?4"
+            " WHERE k.group_id = ?1 AND k.dead_letter = d.id) AND NOT (?5 AND EXISTS (SELECT 1"
+            " FROM main.howdah_group_retries k WHERE k.group_id = ?1 AND k.stream = d.stream"
+            " AND d.global_sequence BETWEEN k.sequence AND k.upto)) ORDER BY d.id LIMIT ?4"
             " ON CONFLICT DO NOTHING",
             &stmt, reterr);
     if (s < 0)
@@ -389,6 +392,7 @@ static int wake_dead_letters(hw_sqlite_group *g, howdah_error *reterr)
     (void)sqlite3_bind_int64(stmt, 2, g->now_us);
     hw_sqlite_bind_str(stmt, 3, g->subscriber_id);
     (void)sqlite3_bind_int(stmt, 4, WAKE_MAX);
+    (void)sqlite3_bind_int(stmt, 5, g->rules.on_fail == HOWDAH_FAIL_HOLD);
     s = hw_sqlite_finish(g->store, stmt, "look for dead letters", reterr);
     g->retries = g->retries || sqlite3_changes(g->store->db) > 0;
     return s;

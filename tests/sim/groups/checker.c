@@ -70,7 +70,7 @@ static bool is_in_the_way(const group_checker *c, const check_batch *b, int i, i
 {
     bool alone = c->rules.on_fail != HOWDAH_FAIL_HOLD && (redrive || b->redrive);
 
-    if (b->out[i] || c->events[number].returns || c->events[b->events[i]].returns)
+    if (b->out[i])
         return false;
     if (b->events[i] == number)
         return true;
@@ -168,11 +168,9 @@ static bool check_may_come(group_checker *c, int64_t now_us, int64_t number)
         return false;
     }
     e = &c->events[number];
-    if (e->returns && !e->redrive)
-        e->state = CHECK_WAITS;
     if (c->paused || c->halted)
         checker_violate(c, number, "G6: the group is paused or halted");
-    if (e->state != CHECK_WAITS && !e->redrive && !e->returns)
+    if (e->state != CHECK_WAITS && !e->redrive)
         checker_violate(c, number,
                         e->state == CHECK_HANDLED ? "G7: it was acked"
                                                   : "G7: nobody wants this dead letter");
@@ -187,7 +185,7 @@ static void check_tries(group_checker *c, const check_gift *gift)
     const check_event *e = &c->events[gift->events[0]];
     int tries = gift->retry ? e->retry_tries : e->lot_tries;
 
-    if (!e->redrive && !e->returns && gift->attempt != tries + 1)
+    if (!e->redrive && gift->attempt != tries + 1)
         checker_violate(c, gift->events[0],
                         gift->attempt > tries + 1 ? "G5: tries are counted that were not its own"
                                                   : "G5: a try was not counted");
@@ -207,11 +205,9 @@ static void count_tries(group_checker *c, const check_gift *gift)
 }
 
 /* A dead letter that is tried again comes in no order, unless its stream waits for it. */
-static bool is_in_order(const group_checker *c, int64_t number, bool redrive)
+static bool is_in_order(const group_checker *c, bool redrive)
 {
-    bool waited_for = c->rules.on_fail == HOWDAH_FAIL_HOLD && !c->events[number].returns;
-
-    return c->rules.by_stream && (!redrive || waited_for);
+    return c->rules.by_stream && (!redrive || c->rules.on_fail == HOWDAH_FAIL_HOLD);
 }
 
 int checker_given(group_checker *c, int64_t now_us, const check_gift *gift)
@@ -226,7 +222,7 @@ int checker_given(group_checker *c, int64_t now_us, const check_gift *gift)
         if (!check_may_come(c, now_us, gift->events[i]))
             return -1;
         check_alone(c, now_us, gift->events[i], redrive, -1);
-        if (is_in_order(c, gift->events[i], redrive))
+        if (is_in_order(c, redrive))
             check_order(c, gift, i);
         make_stale(c, now_us, gift->events[i]);
     }
@@ -276,7 +272,7 @@ static void handle(group_checker *c, check_batch *b, int i)
 {
     check_event *e = &c->events[b->events[i]];
 
-    if (e->state == CHECK_HANDLED && !e->returns)
+    if (e->state == CHECK_HANDLED)
         checker_violate(c, b->events[i], "G7: it was acked twice");
     b->out[i] = true;
     e->state = CHECK_HANDLED;
@@ -326,9 +322,8 @@ static void make_wait(group_checker *c, check_batch *b, int64_t number)
 
         if (e->stream != c->events[number].stream)
             continue;
-        if (e->state == CHECK_HANDLED)
+        if (e->state != CHECK_WAITS)
             continue;
-        e->returns = e->returns || e->state != CHECK_WAITS;
         e->retry_tries = 0;
         e->due_us = 0;
         if (b && place_in(b, k) >= 0) {

@@ -12,16 +12,12 @@
  *       its token is good.
  *   G5  A try is counted before it begins, and against the event that was tried: a batch says how
  *       often.  What was out when a lease ran out comes one by one; where nothing is retried, each
- * of several that were out together has its one try then.  After the last try there is a dead
- * letter, or the group halts; not before.  A retry comes when it is due. G6  Whoever has to wait
- * for a person waits: a stream that is held, a group that is paused or halted. G7  What was acked,
- * or is a dead letter that nobody wants to have tried again, never comes again, unless the group is
- * reset.
- *
- * Only G1, G2 and G4 are judged of a dead letter before which an earlier event of its stream fails
- * later: that one takes along all that follows it, and what waits in a stream is known by its first
- * and last event only.  So the dead letter comes once more, also beside a try that a person asks
- * for.
+ *       of several that were out together has its one try then.  After the last try there is a dead
+ *       letter, or the group halts; not before.  A retry comes when it is due.
+ *   G6  Whoever has to wait for a person waits: a stream that is held, a group that is paused or
+ *       halted.
+ *   G7  What was acked, or is a dead letter that nobody wants to have tried again, never comes
+ *       again, unless the group is reset; also when an earlier event of its stream fails later.
  */
 #ifndef HW_TESTS_SIM_GROUPS_CHECKER_H
 #define HW_TESTS_SIM_GROUPS_CHECKER_H
@@ -54,7 +50,6 @@ typedef struct check_event {
     check_state state;
     bool redrive;    /* a person has asked for another try */
     bool suspect;    /* it was out when a lease ran out (G5) */
-    bool returns;    /* a dead letter that comes once more (see above) */
     bool condemned;  /* its last try has failed just now */
     int lot_tries;   /* leases of it in batches of lots; those given back do not count */
     int retry_tries; /* the same since it is tried by itself */

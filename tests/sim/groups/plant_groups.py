@@ -62,6 +62,10 @@ EDITS = [
      "if (lot->taken == 0 && !PLANTED(NEIGHBOUR_SPENT)) count_anew(lot, rules);"),
 
     # ---- people
+    ("hw_sqlite_bind_str(stmt, 4, g->subscriber_id); (void)sqlite3_bind_int(stmt, 5,",
+     """if (!PLANTED(DEAD_UNSEEN))
+         hw_sqlite_bind_str(stmt, 4, g->subscriber_id);
+     (void)sqlite3_bind_int(stmt, 5,"""),
     ("return rules->on_fail == HOWDAH_FAIL_HOLD && keyed ?",
      "return rules->on_fail == HOWDAH_FAIL_HOLD && keyed && !PLANTED(HOLD_GOES_ON) ?"),
     ("int s = g->retries ? wake_held(g, reterr)",

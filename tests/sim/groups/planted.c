@@ -27,6 +27,8 @@ const planted_row planted_rows[] = {
      false},
     {"of a list that is made later only the first part is seen", PLANTED_LIST_CUT, "G1 G2", false},
     {"an exchange does not look whether the group is paused", PLANTED_PAUSE_UNHEARD, "G6", false},
+    {"a dead letter comes with those that waited for an earlier event", PLANTED_DEAD_UNSEEN,
+     "G3 G6 G7", false},
     /* of the board */
     {"a lane that a thread has is given to another", PLANTED_LANE_BUSY, "G3", true},
     {"a range that is not read holds up nobody", PLANTED_UNREAD_PASSED, "G2 G3", true},

@@ -449,6 +449,25 @@ static void a_dead_letter_must_not_come_unless_somebody_asks(void **state)
     assert_wrong("G7: nobody wants this dead letter");
 }
 
+static void a_dead_letter_must_not_come_with_an_earlier_event_that_fails_later(void **state)
+{
+    int first;
+
+    (void)state;
+    begin((check_rules){.by_stream = true, .max_retries = 0, .on_fail = HOWDAH_FAIL_HOLD});
+    first = give_both(1, 2);
+    nack(first, 2);
+    checker_dead_letter(&c, now, 2);
+    look();
+    nack(first, 1);
+    checker_dead_letter(&c, now, 1);
+    look();
+    checker_discarded(&c, 1);
+    assert_right();
+    (void)give_as(true, 1, 2, 2, 4);
+    assert_wrong("event 2: G7: nobody wants this dead letter");
+}
+
 static void what_was_acked_must_not_be_a_dead_letter(void **state)
 {
     (void)state;
@@ -496,6 +515,7 @@ int main(void)
         CASE(what_was_acked_must_not_come_again),
         CASE(what_was_acked_comes_again_after_a_reset),
         CASE(a_dead_letter_must_not_come_unless_somebody_asks),
+        CASE(a_dead_letter_must_not_come_with_an_earlier_event_that_fails_later),
         CASE(what_was_acked_must_not_be_a_dead_letter),
     };
 
