@@ -75,7 +75,7 @@ static void mark(ledger *l, const numbers *all, fate f)
 
 /* The exchange failed: the batch is the caller's, acked or not, and the ack can be repeated.  OK
    and LOST are its only answers, once there is a connection. */
-static void settle(ledger *l, howdah_batch *batch)
+static void ack_again(ledger *l, howdah_batch *batch)
 {
     numbers all = numbers_of(batch);
     bool unknown = (pgt_error.flags & HOWDAH_OUTCOME_UNKNOWN) != 0;
@@ -107,7 +107,7 @@ static void step(ledger *l, howdah_member *member, howdah_batch **batch)
 
         s = howdah_member_exchange(member, *batch, 50, &next, &pgt_error);
         if (s < 0)
-            settle(l, *batch);
+            ack_again(l, *batch);
         else
             mark(l, &done, ACKED);
     }
