@@ -44,8 +44,8 @@
 #define LAST_VERSION LAST_OF("$2")
 
 #define READ_ROWS(where, order)                                                                    \
-    "SELECT " CAPPED_COLUMNS("$8") HW_PG_PURGED " FROM @schema@.events WHERE " where               \
-                                                " ORDER BY " order " LIMIT $4"
+    "SELECT " HW_PG_TERSE_COLUMNS("$8") " FROM @schema@.events WHERE " where " ORDER BY " order    \
+                                        " LIMIT $4"
 #define READ_PATH(path, order)                                                                     \
     READ_ROWS(path " AND ($5::text IS NULL OR type = $5) AND ($6::text IS NULL OR type ~ $6)"      \
                    " AND ($7::text IS NULL OR correlation_id = $7)",                               \
@@ -231,11 +231,11 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_READ_ALL] = {READ_ROWS(BY_SEQUENCE, "global_sequence"), TYPES(read_types)},
     /* One lookup for each id: "id = ANY ($1) ORDER BY global_sequence" would walk the whole log,
        which has that order, rather than sort what it finds. */
-    [HW_PG_READ_IDS] = {"SELECT e.* FROM unnest($1) AS u(one), LATERAL (SELECT " CAPPED_COLUMNS(
-                            "$2") HW_PG_PURGED
-                        " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
-                        " ORDER BY e.global_sequence",
-                        TYPES(ids_types)},
+    [HW_PG_READ_IDS] =
+        {"SELECT e.* FROM unnest($1) AS u(one), LATERAL (SELECT " HW_PG_TERSE_COLUMNS(
+             "$2") " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
+                   " ORDER BY e.global_sequence",
+         TYPES(ids_types)},
     [HW_PG_READ_RANGES] = {READ_RANGES("global_sequence BETWEEN r.first AND r.last"
                                        " AND $4::text IS NULL",
                                        "global_sequence", "$7"),
@@ -263,11 +263,12 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_FN_READ_RANGES] = {READ_FUNCTION("read_ranges($1, $2, $3, $4, $5)", "$6"),
                               TYPES(fn_range_types)},
     /* In the order given, which unnest() keeps. */
-    [HW_PG_READ_SEQUENCES] = {"SELECT e.* FROM unnest($1) WITH ORDINALITY AS k(sequence, n),"
-                              " LATERAL (SELECT " CAPPED_COLUMNS("$2") HW_PG_PURGED
-                              " FROM @schema@.events"
-                              "  WHERE global_sequence = k.sequence LIMIT 1) AS e ORDER BY k.n",
-                              TYPES(sequences_types)},
+    [HW_PG_READ_SEQUENCES] =
+        {"SELECT e.* FROM unnest($1) WITH ORDINALITY AS k(sequence, n),"
+         " LATERAL (SELECT " HW_PG_TERSE_COLUMNS(
+             "$2") " FROM @schema@.events"
+                   "  WHERE global_sequence = k.sequence LIMIT 1) AS e ORDER BY k.n",
+         TYPES(sequences_types)},
     [HW_PG_FN_READ_SEQUENCES] = {READ_FUNCTION("query_rows($1)", "$2"), TYPES(sequences_types)},
     /* One page function for everybody: see query.sql. */
     [HW_PG_QUERY_PAGE] = {READ_FUNCTION("query_page(" HW_PG_TIMES_QUERY_ROW

@@ -55,10 +55,9 @@ static const Oid end_types[] = {HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT
 
 /* The events of a range, if the server knows it: asked once, before any row. */
 #define RANGE_ROWS                                                                                 \
-    "SELECT " HW_PG_CAPPED_COLUMNS("$3") HW_PG_PURGED                                              \
-        " FROM @schema@.events"                                                                    \
-        " WHERE (SELECT @schema@.group_has_range($4, $5, $6))"                                     \
-        " AND global_sequence BETWEEN $1 AND $2"
+    "SELECT " HW_PG_TERSE_COLUMNS("$3") " FROM @schema@.events"                                    \
+                                        " WHERE (SELECT @schema@.group_has_range($4, $5, $6))"     \
+                                        " AND global_sequence BETWEEN $1 AND $2"
 
 /* Unless the server has forgotten what was acked of the batch. */
 #define IF_KNOWN(acked, call, otherwise)                                                           \
@@ -84,23 +83,24 @@ const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
                                      " WHERE " WITHOUT_WAITING,
                            TYPES(fetch_types)},
     /* OFFSET: else it would be joined with what comes first, and the places were not looked up. */
-    [HW_PG_GROUP_FETCH_SMALL] =
-        {"SELECT b.token, b.attempt, b.n, b.lo, b.hi, e.*"
-         " FROM @schema@.group_fetch($1, $2, $3, " MS(
-             "$4") ", $5, $6) AS b"
-                   " LEFT JOIN LATERAL (SELECT " HW_PG_CAPPED_COLUMNS("$7") HW_PG_PURGED
-         " FROM @schema@.events WHERE ctid = ANY (b.tids) OFFSET 0) AS e ON true"
-         " WHERE " WITHOUT_WAITING,
-         TYPES(small_types)},
+    [HW_PG_GROUP_FETCH_SMALL] = {"SELECT b.token, b.attempt, b.n, b.lo, b.hi, e.*"
+                                 " FROM @schema@.group_fetch($1, $2, $3, " MS(
+                                     "$4") ", $5, $6) AS b"
+                                           " LEFT JOIN LATERAL (SELECT " HW_PG_TERSE_COLUMNS(
+                                               "$7") " FROM @schema@.events WHERE ctid = ANY "
+                                                     "(b.tids) OFFSET 0) AS e ON true"
+                                                     " WHERE " WITHOUT_WAITING,
+                                 TYPES(small_types)},
     /* They come in the order of their places, which is nearly that of their numbers: sorted here,
        each row would be copied once more. */
-    [HW_PG_GROUP_READ] = {"SELECT " HW_PG_CAPPED_COLUMNS("$2") HW_PG_PURGED
-                          " FROM @schema@.events WHERE ctid = ANY ($1)",
+    [HW_PG_GROUP_READ] = {"SELECT " HW_PG_TERSE_COLUMNS(
+                              "$2") " FROM @schema@.events WHERE ctid = ANY ($1)",
                           TYPES(read_types)},
-    [HW_PG_GROUP_READ_LOT] = {"SELECT " HW_PG_CAPPED_COLUMNS("$4") HW_PG_PURGED
-                              " FROM @schema@.events"
-                              " WHERE ctid = ANY ((SELECT @schema@.group_tids($1, $2, $3))::tid[])",
-                              TYPES(read_lot_types)},
+    [HW_PG_GROUP_READ_LOT] =
+        {"SELECT " HW_PG_TERSE_COLUMNS(
+             "$4") " FROM @schema@.events"
+                   " WHERE ctid = ANY ((SELECT @schema@.group_tids($1, $2, $3))::tid[])",
+         TYPES(read_lot_types)},
     [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
                            " ROW($2, 1, $3, $4, $5, false, 0, false)::@schema@.group_batch)",
                            TYPES(moved_types)},
