@@ -122,7 +122,8 @@ static int put_back(bench_client *client, int64_t n, howdah_error *reterr)
                            PGRES_TUPLES_OK, reterr);
 }
 
-/* Text, as most drivers have it; the token of a batch is on each of its rows. */
+/* What a handler needs of an event, as text, as most drivers have it; the token of a batch is on
+   each of its rows. */
 static int drain(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     bare *c = (bare *)client;
@@ -162,7 +163,10 @@ int bench_pg_open_sql_member(const bench_site *site, unsigned number, bench_clie
         return s;
     (void)snprintf(c->member, sizeof c->member, "bench-%u", number);
     (void)snprintf(c->max, sizeof c->max, "%lld", (long long)c->plan->batch);
-    (void)snprintf(sql, sizeof sql, "SELECT * FROM %s.fetch($1, $2, $3, acked => $4)", site->place);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT token, global_sequence, stream, type, data"
+                   " FROM %s.fetch($1, $2, $3, acked => $4)",
+                   site->place);
     s = bench_pg_expect(c->conn, PQprepare(c->conn, "fetch", sql, 0, NULL), PGRES_COMMAND_OK,
                         reterr);
     (void)snprintf(sql, sizeof sql, "SELECT %s.subscription_reset($1, '0')", site->place);
