@@ -148,6 +148,7 @@ typedef struct consumer {
     int64_t repeats; /* of numbers that have */
     int64_t kill_every;
     int64_t look_at; /* this number looks at the server */
+    int (*handler)(void *ctx, const howdah_event *event, howdah_delivery *delivery);
 } consumer;
 
 #define THE_CONSUMER                                                                               \
@@ -185,7 +186,7 @@ static void consume(consumer *c, int64_t checkpoint_every, int64_t page)
 
     c->next = 1;
     o.subscriber_id = "c";
-    o.handler = on_event;
+    o.handler = c->handler ? c->handler : on_event;
     o.ctx = c;
     o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
     o.batch_size = checkpoint_every;
@@ -232,12 +233,47 @@ static void sessions_that_end_anywhere_lose_nothing_and_repeat_no_more_than_is_u
     assert_int_equal(pgt_number(t, t->admin, "SELECT high FROM {subscriptions}"), 10000);
 }
 
+/* A server that can write no further gives its client up, over TCP, after some seconds.  The page
+   is in its way when the handler comes to the event for the first time, and the session ends. */
+static int on_slow_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    consumer *c = ctx;
+
+    (void)delivery;
+    c->n++;
+    if (howdah_event_global_sequence(event) != c->look_at)
+        return HOWDAH_HANDLED;
+    c->repeats++;
+    pgt_wait_for(c->t, c->t->admin, 0,
+                 "SELECT count(*) FROM " THE_CONSUMER
+                 " AND wait_event IS DISTINCT FROM 'ClientRead'"
+                 " AND wait_event IS DISTINCT FROM 'ClientWrite'");
+    (void)pgt_number(c->t, c->t->admin,
+                     "SELECT count(pg_terminate_backend(pid)) FROM " THE_CONSUMER
+                     " AND wait_event = 'ClientWrite'");
+    pgt_run(c->t, c->t->admin, "SELECT pg_sleep(1.1)"); /* too long for a page in flight */
+    return HOWDAH_HANDLED;
+}
+
+static void an_event_whose_slow_handler_costs_the_session_comes_twice_and_no_more(void **state)
+{
+    pgt *t = *state;
+    consumer c = {.t = t, .handler = on_slow_event, .look_at = 1801};
+
+    put_rows(t, 4000, 2000);
+    consume(&c, 300, 500);
+    assert_int_equal(c.repeats, 2);
+    assert_true(c.n <= 4300); /* what is since the checkpoint before */
+    assert_int_equal(pgt_number(t, t->admin, "SELECT high FROM {subscriptions}"), 4000);
+}
+
 static const struct CMUnitTest tests[] = {
     PGT_TEST(every_gap_and_size_gives_the_same_rows_as_a_plain_select),
     PGT_TEST(what_is_appended_below_the_pages_ahead_is_read_too),
     PGT_TEST(the_server_works_on_the_next_page_while_a_handler_runs),
     PGT_TEST(a_checkpoint_leaves_the_next_page_under_way),
     PGT_TEST(sessions_that_end_anywhere_lose_nothing_and_repeat_no_more_than_is_unstored),
+    PGT_TEST(an_event_whose_slow_handler_costs_the_session_comes_twice_and_no_more),
 };
 
 PGT_MAIN("pg ahead", tests)

@@ -256,6 +256,7 @@ typedef struct hw_pg {
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4: whose pages are under way */
     size_t under_way;                 /* statements sent behind each other, not answered yet */
+    int64_t ahead_after_ms;           /* until then no page is asked for ahead (read.c I6) */
     size_t range_rows;                /* that fit a page of ranges, by the last one; 0: any */
     int64_t event_bytes;              /* of members' events, by the last ones; 0: not known */
     int64_t claim_rows;               /* that a claim asks for at most, by the last one; 0: any */

@@ -17,11 +17,16 @@
  *       be asked for again on another connection.
  *   I4  Events point into their page's PGresult, which NUL-terminates every value.
  *   I5  Behind a pooler a page comes together with the name of its log, and none is fetched ahead.
+ *   I6  A page that nobody takes in keeps the server writing, and over TCP the server gives such a
+ *       client up (tcp_user_timeout, conn.c).  So after a page ahead has waited for long, or was
+ *       lost then, none is asked for ahead for a while: else an event whose handler is slow would
+ *       come again and again, because no checkpoint is stored after it.
  */
 #include <assert.h>
 #include <endian.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/pattern.h"
 #include "store/pg/columns.h"
@@ -34,6 +39,9 @@
 #define JUDGED_ROWS_MIN 32
 #define AHEAD 2        /* pages ahead while the log is dense */
 #define AHEAD_MAX 3    /* one more behind a statement that went in between (hw_pg_exec_behind()) */
+#define WAITED_MS 1000 /* a page ahead that waits for so long was not needed, */
+#define REST_TIMES 10  /* and for so many times as long none is asked for, */
+#define REST_MS 60000  /* or for so long */
 #define FEWER_ROWS 8   /* so many times fewer, when a row was too large */
 #define ROW_BYTES 512  /* of a row, besides its payload */
 #define ROWS_MAX 10000 /* for more the cap is no smaller */
@@ -41,8 +49,9 @@
 
 /* A page that was asked for before it was wanted. */
 typedef struct page_ahead {
-    size_t asked;   /* rows */
-    int64_t upto;   /* the last of its numbers; 0: it is asked for by rows alone */
+    size_t asked; /* rows */
+    int64_t upto; /* the last of its numbers; 0: it is asked for by rows alone */
+    int64_t sent_ms;
     PGresult *page; /* NULL: under way, or failed */
 } page_ahead;
 
@@ -446,11 +455,25 @@ static void advance(hw_pg_cursor *c, size_t n, bool cut)
 
 /* ---------------------------------------------------------- pages in flight */
 
+/* I6: the next page in flight is taken in, or lost. */
+static void end_flight(const hw_pg_cursor *c)
+{
+    int64_t now = hw_clock_mono_ms();
+    int64_t waited_ms = now - c->ahead[c->landed].sent_ms;
+    int64_t rest_ms = waited_ms * REST_TIMES;
+
+    assert(c->landed < c->ahead_n);
+    if (waited_ms >= WAITED_MS)
+        c->pg->ahead_after_ms = now + (rest_ms > REST_MS ? rest_ms : REST_MS);
+}
+
 /* The cursor keeps its position (I3) and asks again. */
 void hw_pg_forget(hw_pg *pg)
 {
-    if (pg->in_flight)
+    if (pg->in_flight) {
+        end_flight(pg->in_flight);
         pg->in_flight->ahead_n = pg->in_flight->landed;
+    }
     pg->in_flight = NULL;
 }
 
@@ -465,8 +488,10 @@ static void land(hw_pg_cursor *c, size_t n)
 
     while (pg->in_flight == c && c->landed < n) {
         PGresult *page = NULL;
-        int s = hw_pg_collect(pg, &call, &page, NULL);
+        int s;
 
+        end_flight(c);
+        s = hw_pg_collect(pg, &call, &page, NULL);
         if (pg->in_flight != c) /* the connection is gone, and with it the rest */
             return;
         c->ahead[c->landed++].page = s < 0 ? NULL : page;
@@ -517,11 +542,12 @@ static bool fly(hw_pg_cursor *c)
     bool sent;
 
     assert(c->ahead_n < AHEAD_MAX);
-    if (numbers.first > numbers.last)
+    if (numbers.first > numbers.last || hw_clock_mono_ms() < c->pg->ahead_after_ms)
         return false;
     sent = make_call(c, numbers, &call, NULL) >= 0 && hw_pg_send_behind(c->pg, &call, NULL) >= 0;
     if (sent) {
-        c->ahead[c->ahead_n++] = (page_ahead){c->asked, c->dense ? numbers.last : 0, NULL};
+        c->ahead[c->ahead_n++] =
+            (page_ahead){c->asked, c->dense ? numbers.last : 0, hw_clock_mono_ms(), NULL};
         c->pg->in_flight = c;
     }
     c->asked = asked;
