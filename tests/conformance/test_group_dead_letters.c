@@ -244,6 +244,96 @@ static void what_is_not_handled_yet_has_no_dead_letters_in_it(void **state)
     assert_int_equal(look(c->bus).contiguous, 3);
 }
 
+static void another_try_that_a_person_calls_off_does_not_come(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join_without_retries(c->bus, HOWDAH_FAIL_OPEN);
+    howdah_batch *batch;
+
+    append_n(c->bus, "a", 2);
+    batch = fetch(member);
+    nack(batch, 1, "no");
+    nack(batch, 2, "no");
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "2");
+    nack(batch, 2, "no");
+    howdah_batch_free(batch);
+    redrive(c, 1);
+    redrive(c, 2);
+    expect_batch(member, "1");
+    discard(c, 2);
+    expect_nothing(member);
+    assert_int_equal(cf_sql_number(c, "SELECT count(*) FROM {group_retries}"), 0);
+}
+
+static void a_held_try_that_a_person_calls_off_does_not_come(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join_without_retries(c->bus, HOWDAH_FAIL_HOLD);
+    howdah_batch *batch;
+
+    fail_two(c, member, 3, 2);
+    redrive(c, 1);
+    batch = fetch(member);
+    assert_batch(batch, "1");
+    discard(c, 1);
+    cf_ok(howdah_batch_release(batch, &cf_error));
+    howdah_batch_free(batch);
+    expect_nothing(member);
+    discard(c, 2);
+    expect_batch(member, "3");
+    expect_nothing(member);
+}
+
+/* Lets leases run out until the dead letter is dead; how many they were. */
+static int waste(cf *c, howdah_member *member)
+{
+    int leases = 0;
+
+    for (int i = 0; i < 10000; i++) {
+        howdah_batch *batch = fetch(member);
+
+        leases += batch ? 1 : 0;
+        howdah_batch_free(batch);
+        if (cf_sql_number(c, "SELECT count(*) FROM {dead_letters} WHERE state = 'dead'") == 1)
+            return leases;
+    }
+    fail();
+    return 0;
+}
+
+static void try_again_in_vain(cf *c, howdah_on_fail on_fail)
+{
+    howdah_member_options o = defaults();
+    howdah_member *member;
+
+    o.max_retries = 2;
+    o.lease_ms = 1;
+    o.on_fail = on_fail;
+    member = join_with(c->bus, o);
+    append_n(c->bus, "a", 1);
+    assert_int_equal(waste(c, member), 3);
+    expect_nothing(member);
+    redrive(c, 1);
+    assert_int_equal(waste(c, member), 3);
+    expect_nothing(member);
+    assert_int_equal(cf_sql_number(c, "SELECT retry_count FROM {dead_letters}"), 6);
+    assert_int_equal(cf_sql_number(c, "SELECT redrives FROM {dead_letters}"), 1);
+    assert_int_equal(cf_sql_number(c, "SELECT count(*) FROM {group_retries}"),
+                     on_fail == HOWDAH_FAIL_HOLD ? 1 : 0);
+}
+
+static void another_try_that_ends_each_of_its_members_is_not_given_out_for_ever(void **state)
+{
+    try_again_in_vain(*state, HOWDAH_FAIL_OPEN);
+}
+
+static void a_held_try_that_ends_each_of_its_members_is_not_given_out_for_ever(void **state)
+{
+    try_again_in_vain(*state, HOWDAH_FAIL_HOLD);
+}
+
 static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_stream_is_held_again_at_a_dead_letter_before_which_another_was_resolved),
     CF_SUB_TEST(a_held_dead_letter_stays_one_when_the_lease_of_an_earlier_event_ends),
@@ -254,6 +344,10 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_dead_letter_that_is_tried_again_has_one_holder),
     CF_SUB_TEST(dead_letters_of_before_a_reset_hold_up_nothing),
     CF_SUB_TEST(what_is_not_handled_yet_has_no_dead_letters_in_it),
+    CF_SUB_TEST(another_try_that_a_person_calls_off_does_not_come),
+    CF_SUB_TEST(a_held_try_that_a_person_calls_off_does_not_come),
+    CF_SUB_TEST(another_try_that_ends_each_of_its_members_is_not_given_out_for_ever),
+    CF_SUB_TEST(a_held_try_that_ends_each_of_its_members_is_not_given_out_for_ever),
 };
 
 cf_group cf_group_dead_letters_tests(void)

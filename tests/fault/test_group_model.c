@@ -253,6 +253,7 @@ static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 
     if (e->fate == WAITS)
         e->fate = DEAD;
+    e->redrive = strcmp(dead_letter->state, "redrive") == 0;
     return 0;
 }
 

@@ -243,7 +243,7 @@ BEGIN
         IF r.dead_letter IS NOT NULL THEN
             -- Another try that a person asked for: the dead letter is as it was, with one attempt more.
             UPDATE @schema@.dead_letters AS d
-            SET state = 'dead', redrives = d.redrives + 1, retry_count = d.retry_count + 1, error_message = left(error, 500),
+            SET state = 'dead', redrives = d.redrives + 1, retry_count = r.attempts, error_message = left(error, 500),
                 last_retry_at = clock_timestamp()
             WHERE d.id = r.dead_letter AND d.state = 'redrive';
             IF r.stream IS NULL THEN

@@ -65,7 +65,7 @@ $howdah$;
 --
 -- Leases an event that is to be tried again, or the next events of its stream that waited for one that was handled.
 -- A token of NULL: nothing is due.
--- Writes: group_retries; see group_fail().  Locks: the row; rows that others have locked are passed over.
+-- Reads: events.  Writes: group_retries, dead_letters; see group_fail().  Locks: the row; rows that others have locked are passed over.
 CREATE OR REPLACE FUNCTION @schema@.group_take_retry(
     g @schema@.group_state, max_count integer, member text, lease_ms bigint, fresh bigint) RETURNS @schema@.group_batch
 LANGUAGE plpgsql VOLATILE
@@ -74,6 +74,7 @@ AS $howdah$
 DECLARE
     r @schema@.group_retries;
     b @schema@.group_batch;
+    dead record;
 BEGIN
     LOOP
         SELECT k.* INTO r FROM @schema@.group_retries AS k
@@ -83,6 +84,27 @@ BEGIN
         ORDER BY k.due LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN NULL;
+        END IF;
+        IF r.dead_letter IS NOT NULL THEN
+            SELECT d.state, d.retry_count INTO dead FROM @schema@.dead_letters AS d WHERE d.id = r.dead_letter;
+            IF NOT FOUND OR dead.state NOT IN ('dead', 'redrive') THEN
+                PERFORM @schema@.group_retry_on(g, r, r.sequence); -- a person wanted another try, and does not any more
+                CONTINUE;
+            END IF;
+            IF r.taken > 0 AND dead.state = 'redrive' AND r.attempts > dead.retry_count + g.max_retries THEN
+                -- Each member that tried it has lost its lease: a person is asked again.
+                UPDATE @schema@.dead_letters AS d
+                SET state = 'dead', redrives = d.redrives + 1, retry_count = r.attempts, last_retry_at = clock_timestamp(),
+                    error_message = format('the lease ran out, after %s tries', r.attempts)
+                WHERE d.id = r.dead_letter;
+                IF r.stream IS NULL THEN
+                    DELETE FROM @schema@.group_retries AS k WHERE k.group_id = r.group_id AND k.retry = r.retry;
+                ELSE
+                    UPDATE @schema@.group_retries AS k SET due = 'infinity', until = '-infinity', taken = 0, token = 0
+                    WHERE k.group_id = r.group_id AND k.retry = r.retry;
+                END IF;
+                CONTINUE;
+            END IF;
         END IF;
         IF r.taken > 0 AND r.dead_letter IS NULL AND r.attempts > g.max_retries THEN
             -- The last try has ended with its member.

@@ -144,6 +144,9 @@ int hw_sqlite_group_fail(hw_sqlite_group *g, const hw_sqlite_failure *f, hw_sqli
 
 /* ---- group_ack.c */
 
+/* Another try that a person asked for: the dead letter is as it was, with more attempts. */
+int hw_sqlite_redrive_failed(hw_sqlite_group *g, hw_sqlite_retry *r, hw_str error,
+                             hw_group_fate *ret_fate, howdah_error *reterr);
 int hw_sqlite_lot_ack(hw_sqlite_group *g, hw_lot *lot, int64_t upto, howdah_error *reterr);
 /* Acks by a token.  LOST. */
 int hw_sqlite_token_ack(hw_sqlite_group *g, hw_str token, int64_t acked, int64_t upto,

@@ -149,14 +149,13 @@ static int not_in_batch(int64_t sequence, howdah_error *reterr)
                          "event %lld is not in the batch", (long long)sequence);
 }
 
-/* Another try that a person asked for: the dead letter is as it was, with one attempt more. */
-static int nack_redrive(hw_sqlite_group *g, hw_sqlite_retry *r, hw_str error,
-                        hw_group_fate *ret_fate, howdah_error *reterr)
+int hw_sqlite_redrive_failed(hw_sqlite_group *g, hw_sqlite_retry *r, hw_str error,
+                             hw_group_fate *ret_fate, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(g->store,
                               "UPDATE main.howdah_dead_letters SET state = 'dead',"
-                              " redrives = redrives + 1, retry_count = retry_count + 1,"
+                              " redrives = redrives + 1, retry_count = ?4,"
                               " error_message = coalesce(?2, ''), last_retry_at = ?3"
                               " WHERE id = ?1 AND state = 'redrive'",
                               &stmt, reterr);
@@ -166,6 +165,7 @@ static int nack_redrive(hw_sqlite_group *g, hw_sqlite_retry *r, hw_str error,
     (void)sqlite3_bind_int64(stmt, 1, r->dead_letter);
     hw_sqlite_bind_str(stmt, 2, error);
     (void)sqlite3_bind_int64(stmt, 3, hw_clock_wall_us());
+    (void)sqlite3_bind_int64(stmt, 4, r->attempts);
     s = hw_sqlite_finish(g->store, stmt, "store a dead letter", reterr);
     *ret_fate = r->stream.s ? HW_FATE_HELD : HW_FATE_DEAD;
     if (s < 0 || !r->stream.s)
@@ -198,7 +198,7 @@ static int nack_retry(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_fa
     f->stream = r.stream;
     f->upto = r.upto;
     if (s >= 0)
-        s = r.dead_letter > 0 ? nack_redrive(g, &r, f->error, ret_fate, reterr)
+        s = r.dead_letter > 0 ? hw_sqlite_redrive_failed(g, &r, f->error, ret_fate, reterr)
                               : hw_sqlite_group_fail(g, f, &r, ret_fate, reterr);
     hw_sqlite_retry_done(&r);
     return s;

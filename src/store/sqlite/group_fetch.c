@@ -116,6 +116,12 @@ static int lease_retry(taking *t, hw_sqlite_retry *r, const int64_t *numbers, in
                                  HW_STR_NULL, reterr);
 }
 
+static hw_str why_spent(int64_t tries, char text[64])
+{
+    (void)snprintf(text, 64, "the lease ran out, after %lld tries", (long long)tries);
+    return hw_str_of(text);
+}
+
 /* The last try has ended with its member. */
 static int spend_retry(hw_sqlite_group *g, hw_sqlite_retry *r, howdah_error *reterr)
 {
@@ -127,9 +133,41 @@ static int spend_retry(hw_sqlite_group *g, hw_sqlite_retry *r, howdah_error *ret
                            .tries = r->attempts,
                            .after_ms = -1};
 
-    (void)snprintf(why, sizeof why, "the lease ran out, after %lld tries", (long long)r->attempts);
-    f.error = hw_str_of(why);
+    f.error = why_spent(r->attempts, why);
     return hw_sqlite_group_fail(g, &f, r, &fate, reterr);
+}
+
+/* HOWDAH_END: another try of a dead letter is not to be given out.  A person who wanted it does not
+   any more, or each member that tried it has lost its lease: then a person is asked again. */
+static int judge_redrive(hw_sqlite_group *g, hw_sqlite_retry *r, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    bool spent = false;
+    int s = hw_sqlite_prepare(g->store,
+                              "SELECT state = 'redrive' AND ?2 > retry_count"
+                              " FROM main.howdah_dead_letters WHERE id = ?1"
+                              " AND state IN ('dead', 'redrive')",
+                              &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, r->dead_letter);
+    (void)sqlite3_bind_int64(stmt, 2, r->attempts - g->rules.max_retries);
+    s = hw_sqlite_step(g->store, stmt, "look at a dead letter", reterr);
+    if (s == HOWDAH_OK)
+        spent = r->taken > 0 && sqlite3_column_int(stmt, 0) != 0;
+    (void)sqlite3_finalize(stmt);
+    if (s == HOWDAH_END) {
+        s = hw_sqlite_retry_on(g, r, r->sequence, reterr);
+    } else if (spent) {
+        char why[64];
+        hw_group_fate fate;
+
+        s = hw_sqlite_redrive_failed(g, r, why_spent(r->attempts, why), &fate, reterr);
+    } else {
+        return s;
+    }
+    return s < 0 ? s : HOWDAH_END;
 }
 
 /* HOWDAH_END: this one is not to be given out; look for the next. */
@@ -137,8 +175,10 @@ static int take_one_retry(taking *t, hw_sqlite_retry *r, int64_t *numbers, howda
 {
     int64_t n = 0;
     int64_t done = 0;
-    int s;
+    int s = r->dead_letter > 0 ? judge_redrive(t->g, r, reterr) : HOWDAH_OK;
 
+    if (s != HOWDAH_OK)
+        return s;
     if (r->taken > 0 && r->dead_letter == 0 && r->attempts > t->g->rules.max_retries) {
         s = spend_retry(t->g, r, reterr);
         return s < 0 ? s : HOWDAH_END;
@@ -256,8 +296,7 @@ static int spend_event(hw_sqlite_group *g, const howdah_event *event, int64_t tr
                            .after_ms = -1};
     int s = find_retry(g, event, &r, reterr);
 
-    (void)snprintf(why, sizeof why, "the lease ran out, after %lld tries", (long long)tries);
-    f.error = hw_str_of(why);
+    f.error = why_spent(tries, why);
     if (s == HOWDAH_END)
         s = hw_sqlite_group_fail(g, &f, NULL, &fate, reterr);
     else if (s == HOWDAH_OK && f.sequence < r.sequence)

@@ -244,7 +244,7 @@ void checker_begun(group_checker *c, int64_t now_us, int batch, int64_t number)
 
     if (!runs(b, now_us))
         return; /* its member does not know yet that it is late */
-    if (place_in(b, number) < 0 || (e->state != CHECK_WAITS && !e->redrive))
+    if (place_in(b, number) < 0 || (e->state != CHECK_WAITS && !b->redrive))
         checker_violate(c, number, "G3: it is handled, and not its batch's matter any more");
     check_alone(c, now_us, number, b->redrive, batch);
 }
@@ -361,7 +361,7 @@ void checker_nacked(group_checker *c, int64_t now_us, int batch, int64_t number,
     b->out[place_in(b, number)] = true;
     b->over = b->retry;
     e->suspect = false;
-    if (e->redrive) { /* as it was before */
+    if (b->redrive) { /* as it was before */
         e->redrive = false;
         return;
     }
@@ -408,6 +408,11 @@ void checker_dead_letter(group_checker *c, int64_t now_us, int64_t number)
     check_event *e = &c->events[number];
     int most = e->lot_tries > e->retry_tries ? e->lot_tries : e->retry_tries;
 
+    if (e->state == CHECK_DEAD && e->redrive) { /* each member that tried it has lost its lease */
+        e->redrive = false;
+        check_alone(c, now_us, number, true, -1);
+        make_stale(c, now_us, number);
+    }
     if (e->state == CHECK_DEAD)
         return;
     if (e->state != CHECK_WAITS)
@@ -472,11 +477,17 @@ void checker_redrive(group_checker *c, int64_t number)
     c->events[number].redrive = true;
 }
 
-/* One for which another try was asked for may have begun it. */
+/* Whoever has begun another try of it may end it, until it is noticed that its lease has run out.
+ */
 void checker_discarded(group_checker *c, int64_t number)
 {
-    if (c->events[number].state == CHECK_DEAD)
-        c->events[number].state = CHECK_RESOLVED;
+    if (c->events[number].state != CHECK_DEAD)
+        return;
+    c->events[number].state = CHECK_RESOLVED;
+    c->events[number].redrive = false;
+    for (int k = c->first; k < c->batches_n; k++)
+        if (c->batches[k].redrive && place_in(&c->batches[k], number) >= 0)
+            c->batches[k].doubtful = true;
 }
 
 void checker_reset(group_checker *c, int64_t to)
