@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
+#include "cutproxy.h"
 #include "test_pg_help.h"
 
 #define WAIT_MS 60000
@@ -267,6 +269,82 @@ static void an_event_whose_slow_handler_costs_the_session_comes_twice_and_no_mor
     assert_int_equal(pgt_number(t, t->admin, "SELECT high FROM {subscriptions}"), 4000);
 }
 
+/* ---- a network that cuts */
+
+typedef struct cut_consumer {
+    const pgt *t;
+    cutproxy *proxy;
+    int64_t next;
+    int64_t repeats;
+    int64_t led; /* checkpoints above what was handled */
+} cut_consumer;
+
+static int on_cut_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    cut_consumer *c = ctx;
+    int64_t number = howdah_event_global_sequence(event);
+
+    (void)delivery;
+    assert_true(number <= c->next);
+    if (number < c->next) {
+        c->repeats++;
+        return HOWDAH_HANDLED;
+    }
+    if (number % 97 == 0)
+        c->led +=
+            pgt_number(c->t, c->t->admin, "SELECT count(*) FROM {subscriptions} WHERE high >= %lld",
+                       (long long)number);
+    c->next++;
+    if (number % 251 == 0)
+        CUTPROXY(c->proxy, .how = CUTPROXY_CUT_AFTER, .reset = number % 4 < 2,
+                 .client_bytes = number % 3 ? 0 : 1 + hw_random_u32() % 1500,
+                 .server_bytes = number % 3 ? 1 + hw_random_u32() % 200000 : 0);
+    return HOWDAH_HANDLED;
+}
+
+static void connections_that_end_at_any_byte_lose_nothing_and_no_checkpoint_leads(void **state)
+{
+    pgt *t = *state;
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+    howdah_bus *bus;
+    cutproxy proxy;
+    cut_consumer c = {.t = t, .proxy = &proxy, .next = 1};
+    char path[512];
+    char url[1024];
+
+    put_rows(t, 10000, 200);
+    (void)snprintf(path, sizeof path, "%s/.s.PGSQL.%s", PQhost(t->admin), PQport(t->admin));
+    assert_true(cutproxy_start(&proxy, path));
+    (void)snprintf(url, sizeof url, "postgres://%s@127.0.0.1:%d/%s", PQuser(t->admin), proxy.port,
+                   PQdb(t->admin));
+    bus = pgt_open(t, url);
+    o.subscriber_id = "c";
+    o.handler = on_cut_event;
+    o.ctx = &c;
+    o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+    o.batch_size = 70;
+    o.catch_up_batch = 300;
+    pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
+    for (int64_t until = pgt_now_ms() + 2 * WAIT_MS; c.next <= 10000;) {
+        int s = howdah_subscription_wait(sub, WAIT_MS, &pgt_error);
+
+        assert_true(s == HOWDAH_OK || s == HOWDAH_UNAVAILABLE || s == HOWDAH_LOST ||
+                    s == HOWDAH_END);
+        assert_true(pgt_now_ms() < until);
+    }
+    CUTPROXY(&proxy, .how = CUTPROXY_PASS);
+    pgt_ok(howdah_subscription_wait(sub, WAIT_MS, &pgt_error));
+    print_message("# %d cuts, %lld repeats\n", cutproxy_fired(&proxy), (long long)c.repeats);
+    assert_true(cutproxy_fired(&proxy) > 20);
+    assert_int_equal(c.next, 10001);
+    assert_int_equal(c.led, 0);
+    pgt_ok(howdah_unsubscribe(sub, &pgt_error));
+    assert_int_equal(pgt_number(t, t->admin, "SELECT high FROM {subscriptions}"), 10000);
+    howdah_close(bus);
+    cutproxy_stop(&proxy);
+}
+
 static const struct CMUnitTest tests[] = {
     PGT_TEST(every_gap_and_size_gives_the_same_rows_as_a_plain_select),
     PGT_TEST(what_is_appended_below_the_pages_ahead_is_read_too),
@@ -274,6 +352,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(a_checkpoint_leaves_the_next_page_under_way),
     PGT_TEST(sessions_that_end_anywhere_lose_nothing_and_repeat_no_more_than_is_unstored),
     PGT_TEST(an_event_whose_slow_handler_costs_the_session_comes_twice_and_no_more),
+    PGT_TEST(connections_that_end_at_any_byte_lose_nothing_and_no_checkpoint_leads),
 };
 
 PGT_MAIN("pg ahead", tests)

@@ -3,9 +3,10 @@
  *
  *   I1  Texts stay in the result: nothing is copied.
  *   I2  The bytes of a cell are followed by a NUL (event.h I1).  Of a column, libpq sees to that.
- * In a record, what follows is the number of the next cell's type, highest byte first; those that
- * we know have small numbers. I3  The server's record is not believed: with other cells than
- * expected the event is broken, never an ordinary one.
+ *       In a record, what follows is the number of the next cell's type, highest byte first, and
+ *       those that we know have small numbers.
+ *   I3  The server's record is not believed: with other cells than expected the event is broken,
+ *       never an ordinary one.
  */
 #include <assert.h>
 #include <endian.h>

@@ -36,7 +36,8 @@ int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
     char why[256];
     int s;
 
-    (void)snprintf(why, sizeof why, "%s", PQerrorMessage(pg->conn));
+    /* Without one, it was given up for what was sent before this statement. */
+    (void)snprintf(why, sizeof why, "%s", pg->conn ? PQerrorMessage(pg->conn) : "");
     why[strcspn(why, "\n")] = '\0';
     s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection to PostgreSQL is lost: %s",
                 why[0] ? why : "no reason given");
