@@ -97,6 +97,42 @@ static void a_reset_takes_batches_away_and_starts_elsewhere(void **state)
     expect_nothing(member);
 }
 
+static void a_reset_counts_before_a_member_has_seen_it(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join(c->bus);
+    char text[200] = "";
+    howdah_batch *batch;
+
+    append_n(c->bus, "a", 3);
+    ack(fetch(member));
+    cf_ok(howdah_subscription_reset(c->bus, NAME, 1, &cf_error));
+    assert_int_equal(look(c->bus).high, 1);
+    assert_int_equal(look(c->bus).lag, 2);
+    cf_ok(howdah_members_walk(c->bus, NAME, count_members, text, &cf_error)); /* it is shared */
+    batch = fetch(member);
+    assert_batch(batch, "2 3");
+    ack(batch);
+    assert_int_equal(look(c->bus).lag, 0);
+}
+
+static void a_group_cannot_start_where_the_log_has_not_been(void **state)
+{
+    cf *c = *state;
+    howdah_member_options o = defaults();
+    howdah_member *member = NULL;
+
+    append_n(c->bus, "a", 2);
+    o.subscriber_id = NAME;
+    o.start = 3;
+    assert_int_equal(howdah_member_new(c->bus, &o, &member, &cf_error), HOWDAH_INVALID);
+    assert_string_equal(cf_error.field, "start");
+    o.start = 2;
+    member = join_with(c->bus, o);
+    append_n(c->bus, "a", 1);
+    ack(fetch(member));
+}
+
 static int write_number(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     char *text = ctx;
@@ -242,6 +278,8 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(members_with_batches_are_listed),
     CF_SUB_TEST(paused_it_gives_nothing_out_and_acks_count),
     CF_SUB_TEST(a_reset_takes_batches_away_and_starts_elsewhere),
+    CF_SUB_TEST(a_reset_counts_before_a_member_has_seen_it),
+    CF_SUB_TEST(a_group_cannot_start_where_the_log_has_not_been),
     CF_SUB_TEST(a_subscription_becomes_shared_where_it_is_and_back),
     CF_SUB_TEST(it_is_removed_when_nobody_has_a_batch),
     CF_SUB_TEST(who_joins_with_another_filter_is_told_so),

@@ -452,6 +452,8 @@ def a_group_starts_where_it_is_told_and_is_paused_reset_and_removed():
     batch = fetch(name)
     assert [e.version for e in batch] == [4, 5]
     bus.refuses("SELECT {}.subscription_remove('%s')" % name, "UH003", "members have batches")
+    bus.refuses("SELECT {}.subscription_reset('%s', '%d')" % (name, end + 1), "UH006", "^start: is beyond the log's head")
+    bus.refuses("SELECT {}.subscribe('%s', start => '%d')" % (fresh(), end + 1), "UH006", "^start: is beyond the log's head")
     bus.sql("SELECT {}.subscription_reset('%s', 'end')" % name)
     assert not ack(name, batch[0].token)
     append(name, "a")

@@ -62,18 +62,25 @@ $howdah$;
 -- start_place(start text, OUT high bigint, OUT holes bigint[])
 --
 -- The place that a start means: start, end, the number of the last event that is not wanted, or a moment (RFC 3339):
--- everything that was recorded then or later is wanted.
+-- everything that was recorded then or later is wanted.  A number that the log has not reached is a mistake: numbers
+-- up to there would be done before they are drawn, and nothing could be appended any more (UH008).
 -- Errors: UH006.
 CREATE OR REPLACE FUNCTION @schema@.start_place(start text, OUT high bigint, OUT holes bigint[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
+DECLARE
+    head bigint;
 BEGIN
     IF start = 'end' THEN
         SELECT e.high, e.holes INTO high, holes FROM @schema@.log_end() AS e;
     ELSIF start = 'start' OR start ~ '^[0-9]{1,18}$' THEN
         high := CASE WHEN start = 'start' THEN 0 ELSE start::bigint END;
         holes := '{}';
+        head := CASE WHEN high > 0 THEN (SELECT max(e.global_sequence) FROM @schema@.events AS e) END;
+        IF high > 0 AND high > coalesce(head, 0) THEN
+            RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('start: is beyond the log''s head, %s', coalesce(head, 0));
+        END IF;
     ELSIF start ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})$' THEN
         SELECT e.high, e.holes INTO high, holes FROM @schema@.log_end() AS e;
         high := least(high, nullif(@schema@.first_since(start::timestamptz), 0) - 1);

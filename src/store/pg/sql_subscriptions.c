@@ -351,10 +351,13 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                           " AND ($2 = 0 OR s.token = $2) AND " IS_LOG("$3") " RETURNING " CALL,
                           TYPES(status_types)},
     /* A new token, and no owner: what the old owner stores from now on is refused. */
+    /* A shared one stays shared: its members see by the token that they have to follow. */
     [HW_PG_SUB_RESET] = {"UPDATE " SUBS " AS s SET high = $2, outstanding = $3, still = '{}',"
                          " anchor_sequence = 0,"
-                         " anchor_id = NULL, timeline = '', token = " NEXT_TOKEN ", owner = NULL,"
-                         " lease_until = NULL, suspect_sequence = 0, suspect_attempts = 0,"
+                         " anchor_id = NULL, timeline = '', token = " NEXT_TOKEN ","
+                         " owner = CASE WHEN " IS_SHARED " THEN s.owner END,"
+                         " lease_until = CASE WHEN " IS_SHARED " THEN s.lease_until END,"
+                         " suspect_sequence = 0, suspect_attempts = 0,"
                          " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
                          " RETURNING " CALL,
                          TYPES(reset_types)},

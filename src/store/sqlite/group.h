@@ -29,6 +29,7 @@ typedef struct hw_sqlite_group {
     int64_t deal;
     int64_t now_us; /* since boot */
     bool retries;   /* there are some */
+    bool in_place;  /* false: the subscription was reset, and no member has followed */
     hw_buf texts;
 } hw_sqlite_group;
 

@@ -43,6 +43,7 @@ static int make_row(hw_sqlite *store, const howdah_member_options *o, bool there
 {
     const hw_filter filter = {hw_str_of(o->pattern), hw_str_of(o->stream), o->originals_only};
     int64_t high = o->start;
+    int64_t head = 0;
     int s = HOWDAH_OK;
 
     if (there) {
@@ -58,8 +59,13 @@ static int make_row(hw_sqlite *store, const howdah_member_options *o, bool there
         hw_sqlite_bind_str(stmt, 1, hw_str_of(o->subscriber_id));
         return hw_sqlite_finish(store, stmt, "share a subscription", reterr);
     }
-    if (o->start == HOWDAH_FROM_END)
-        s = hw_sqlite_read_head(store, &high, reterr);
+    if (o->start != HOWDAH_FROM_START)
+        s = hw_sqlite_read_head(store, &head, reterr);
+    if (s >= 0 && o->start == HOWDAH_FROM_END)
+        high = head;
+    if (s >= 0 && high > head)
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "start", "is beyond the log's head, %lld",
+                          (long long)head);
     return s < 0 ? s
                  : hw_sqlite_insert_sub(store, hw_str_of(o->subscriber_id), &filter, high, NULL, 0,
                                         reterr);
@@ -336,7 +342,7 @@ static int group_remove(hw_store *base, hw_str subscriber_id, howdah_error *rete
     return hw_sqlite_group_leave(&g, s, reterr);
 }
 
-/* The place of a group as that of any subscription; freed with hw_free(). */
+/* See sqlite.h. */
 int hw_sqlite_group_place_of(hw_sqlite *store, hw_str subscriber_id, int64_t *ret_high,
                              hw_range **ret_outstanding, size_t *ret_n, howdah_error *reterr)
 {
@@ -346,7 +352,8 @@ int hw_sqlite_group_place_of(hw_sqlite *store, hw_str subscriber_id, int64_t *re
 
     if (s >= 0)
         s = outstanding(&g, &list, reterr);
-    if (s >= 0) {
+    if (s >= 0 && g.in_place) {
+        hw_free(*ret_outstanding);
         *ret_high = g.high;
         *ret_outstanding = list.items;
         *ret_n = list.n;

@@ -95,7 +95,8 @@ static int take_group(hw_sqlite_group *g, sqlite3_stmt *stmt, place *p, howdah_e
     g->deal = sqlite3_column_int64(stmt, COL_DEAL);
     g->status = status_of(hw_sqlite_borrow(stmt, COL_STATUS));
     g->retries = sqlite3_column_int(stmt, COL_RETRIES) != 0;
-    p->elsewhere = sqlite3_column_int(stmt, COL_IN_PLACE) == 0;
+    g->in_place = sqlite3_column_int(stmt, COL_IN_PLACE) != 0;
+    p->elsewhere = !g->in_place;
     p->rebooted = !hw_str_equal(hw_sqlite_borrow(stmt, COL_BOOT), hw_sqlite_boot(g->store));
     p->high = sqlite3_column_int64(stmt, COL_SUB_HIGH);
     /* Room for both first: a buffer that grows moves what was put before. */

@@ -732,7 +732,9 @@ int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queu
 
 extern const hw_group_ops hw_sqlite_group_ops;
 
-/* The place of a group as that of any subscription; the ranges are freed with hw_free(). */
+/* The place of a group as that of any subscription, instead of the row's that is given; the row's
+   stays if a reset has put it there and no member has followed.  Ranges are freed with hw_free().
+ */
 int hw_sqlite_group_place_of(hw_sqlite *store, hw_str subscriber_id, int64_t *ret_high,
                              hw_range **ret_outstanding, size_t *ret_n, howdah_error *reterr);
 

@@ -231,8 +231,6 @@ static void bind_walk(void *ctx, sqlite3_stmt *stmt)
 static int take_group_place(hw_sqlite *store, hw_sub_row *row, hw_range **outstanding,
                             howdah_error *reterr)
 {
-    hw_free(*outstanding);
-    *outstanding = NULL;
     return hw_sqlite_group_place_of(store, row->subscriber_id, &row->high, outstanding,
                                     &row->outstanding_n, reterr);
 }
