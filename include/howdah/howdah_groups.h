@@ -133,8 +133,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_batch_ack_upto(howdah_batch *batch, int6
  * the later events of its stream wait for it: leave out those that are in this batch.  After the
  * last try on_fail decides.  The other events are not concerned: ack them.  (Of a batch that is
  * tried again, which is of one stream, what comes before the event is handled, and the batch is
- * over.) error may be NULL; its first 500 bytes are kept.  INVALID when the event is not in the
- * batch; LOST.
+ * over: what else is said of it changes nothing.) error may be NULL; its first 500 bytes are kept.
+ * INVALID when the event is not in the batch; LOST.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_batch_nack(howdah_batch *batch, int64_t global_sequence,
                                                    const char *error, int64_t retry_after_ms,

@@ -160,6 +160,81 @@ a_coprocess_that_dies_fails_the_event_that_it_had() {
     equals "$(field lag)" 0
 }
 
+a_coprocess_may_refuse_all_that_it_gets() {
+    for n in 1 2 3 4 5 6; do
+        "$HOWDAH" append s t.x >/dev/null
+    done
+    run 0 subscribe g --shared --until-caught-up --max-retries 2 --retry-delay 20ms --exec-lines \
+        'while read -r line; do echo "$line" | sed "s/.*\"global_sequence\":\([0-9]*\).*/{\"nack\":\1}/"; done'
+    has_not err 'lost'
+    run 0 dlq ls
+    equals "$(lines out)" 6
+}
+
+one_that_dies_has_lost_no_lease() {
+    for n in 1 2 3 4 5 6; do
+        "$HOWDAH" append s t.x "{\"n\":$n}" >/dev/null
+    done
+    run 0 subscribe g --shared --until-caught-up --max-retries 1 --retry-delay 20ms --exec-lines \
+        'while read -r line; do case $line in *\"n\":3}*) exit 9 ;; esac
+            echo "$line" | sed "s/.*\"global_sequence\":\([0-9]*\).*/{\"ack\":\1}/"; done'
+    has err 'event 3, try 2: the command ended with exit code 9'
+    has_not err 'lost'
+}
+
+# Event 1 ends as a dead letter; then 2 and 3 come, and it names 3 and dies before it has answered for 2.
+a_nack_answers_for_no_event_before_it() {
+    cat >co.py <<'END'
+import json, os, sys
+tries = 0
+for line in sys.stdin:
+    number = json.loads(line)["global_sequence"]
+    if os.path.exists("died"):
+        with open("seen", "a") as seen:
+            print(number, file=seen)
+        print(json.dumps({"ack": number}), flush=True)
+    elif number == 1:
+        print('{"nack":1}', flush=True)
+        tries += 1
+    elif number == 3 and tries == 1:
+        print('{"ack":3}', flush=True)
+    elif number == 3:
+        print('{"nack":3}', flush=True)
+        open("died", "w").close()
+        sys.exit(3)
+END
+    for n in 1 2 3; do
+        "$HOWDAH" append s t.x >/dev/null
+    done
+    run 0 subscribe g --shared --until-caught-up --max-retries 1 --retry-delay 20ms --exec-lines 'exec python3 co.py'
+    equals "$(tr '\n' ' ' <seen)" "2 3 "
+}
+
+a_signal_ends_a_coprocess_as_it_ends_a_command() {
+    _coprocess
+    _streams 3
+    for signal in INT TERM; do
+        rm -f seen
+        "$HOWDAH" subscribe "g$signal" --shared --exec-lines 'exec python3 co.py' >/dev/null 2>&1 &
+        member=$!
+        wait_until test -s seen
+        wait_lines seen 3
+        kill -$signal $member
+        case $signal in
+        INT) ends $member 130 ;;
+        TERM) ends $member 0 ;;
+        esac
+        run 0 sub wait "g$signal" --timeout 10ms
+    done
+}
+
+a_line_without_an_end_is_told() {
+    _streams 1
+    run 0 subscribe g --shared --until-caught-up --max-retries 0 --exec-lines \
+        'read -r line; head -c 3000000 /dev/zero | tr "\\0" x; read -r line'
+    has err 'event 1, try 1: the command wrote a line of more than 1 MiB'
+}
+
 an_answer_that_makes_no_sense_ends_it() {
     _streams 1
     run 6 subscribe g --shared --exec-lines 'read -r line; echo hello; read -r line'
@@ -208,6 +283,20 @@ it_is_shared_or_not() {
     run 3 sub unshare g
     has err 'the subscription g is not shared'
     run 4 sub unshare nobody
+}
+
+a_reset_counts_before_a_member_comes() {
+    _streams 3
+    run 0 subscribe g --shared --until-caught-up
+    run 0 sub reset g --to 1
+    equals "$(field lag)" 2
+    equals "$(field instance)" shared
+    run 1 sub wait g --timeout 10ms
+    run 3 subscribe g --max 1
+    has err 'the subscription g is shared'
+    run 0 subscribe g --shared --until-caught-up
+    equals "$(lines out)" 2
+    run 0 sub wait g --timeout 10ms
 }
 
 show_lists_members_in_a_terminal_and_as_json() {

@@ -189,7 +189,7 @@ int howdah_batch_nack(howdah_batch *batch, int64_t global_sequence, const char *
 
     if (s >= 0 && retry_after_ms != -1)
         s = hw_rule_delay("retry_after", retry_after_ms, reterr);
-    if (s < 0)
+    if (s < 0 || batch->over) /* this one waits for the one that has failed */
         return s;
     hw_utf8_copy(text, sizeof text, error ? error : "");
     ref = ref_of(batch);

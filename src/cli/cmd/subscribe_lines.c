@@ -9,6 +9,10 @@
  *   I2  When the command ends with events in hand, the first of them that it did not answer for has
  *       failed: it may be the reason.  The others are given back, and the command is started anew.
  *   I3  Whatever ends us, commands get the end of their input and may answer for what they have.
+ *   I4  A batch is in the command's hands until it has answered for all of it.  Only then does the
+ *       store hear what has failed: until then nobody else has a later event of that stream, and
+ *       what comes before an event that has failed was answered for.  Answers for a batch whose
+ *       lease was lost are awaited, too, or they would be taken for the next one's.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -55,9 +59,10 @@ typedef struct member {
 /* One batch in a command's hands. */
 typedef struct round {
     howdah_batch *batch;
-    bool *failed; /* which events a nack has named */
-    size_t done;  /* so many from the front are answered for */
+    char **failed; /* why, of the events that a nack has named */
+    size_t done;   /* so many from the front are answered for */
     int64_t leased_ms;
+    bool lost; /* the events are another's now */
 } round;
 
 /* Members speak one at a time. */
@@ -92,8 +97,9 @@ static int apply(const member *m, round *r, const cli_said *a, howdah_error *ret
                        sequence);
     if (a->nack > 0) {
         remark(m->w, sequence, howdah_batch_attempt(r->batch), a->error);
-        r->failed[at] = true;
-        return howdah_batch_nack(r->batch, sequence, a->error, -1, reterr);
+        hw_free(r->failed[at]);
+        r->failed[at] = hw_strdup(a->error);
+        return r->failed[at] ? HOWDAH_OK : hw_fail_no_memory(reterr);
     }
     while (r->done <= at) {
         if (!r->failed[r->done])
@@ -113,46 +119,88 @@ static bool is_answered(round *r)
 
 /* ------------------------------------------------------------------- a round */
 
+/* I4: that the lease is lost is told, and no reason to stop. */
+static int heed_loss(const member *m, round *r, int s, const howdah_error *err)
+{
+    if (s != HOWDAH_LOST)
+        return s;
+    if (!r->lost)
+        remark(m->w, howdah_event_global_sequence(howdah_batch_event(r->batch, 0)),
+               howdah_batch_attempt(r->batch), err->message);
+    r->lost = true;
+    return HOWDAH_OK;
+}
+
 static int keep_lease(const member *m, round *r, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
 
-    if (now - r->leased_ms < m->w->r->member.lease_ms / 3)
+    if (r->lost || now - r->leased_ms < m->w->r->member.lease_ms / 3)
         return HOWDAH_OK;
     r->leased_ms = now;
-    return howdah_batch_extend(r->batch, 0, reterr);
+    return heed_loss(m, r, howdah_batch_extend(r->batch, 0, reterr), reterr);
 }
 
-/* All that is answered for is acked, the rest given back. */
-static int give_back(round *r, howdah_error *reterr)
+/* The events that have failed, in their order: of some batches only the first one counts. */
+static int tell_failures(const round *r, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
-    if (r->done > 0)
+    for (size_t i = 0; s >= 0 && i < howdah_batch_size(r->batch); i++)
+        if (r->failed[i])
+            s = howdah_batch_nack(r->batch,
+                                  howdah_event_global_sequence(howdah_batch_event(r->batch, i)),
+                                  r->failed[i], -1, reterr);
+    return s;
+}
+
+/* All that is answered for is acked, the rest given back, if there is any. */
+static int give_back(const member *m, round *r, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    if (r->lost)
+        return HOWDAH_OK;
+    s = tell_failures(r, reterr);
+    if (s >= 0 && r->done > 0)
         s = howdah_batch_ack_upto(
             r->batch, howdah_event_global_sequence(howdah_batch_event(r->batch, r->done - 1)),
             reterr);
-    return s < 0 ? s : howdah_batch_release(r->batch, reterr);
+    if (s < 0)
+        return heed_loss(m, r, s, reterr);
+    s = howdah_batch_release(r->batch, reterr);
+    return s == HOWDAH_LOST ? HOWDAH_OK : s;
+}
+
+static int end_round(const member *m, round *r, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    if (r->lost)
+        return HOWDAH_OK;
+    s = tell_failures(r, reterr);
+    if (s >= 0)
+        s = howdah_batch_ack(r->batch, reterr);
+    return heed_loss(m, r, s, reterr);
 }
 
 /* I2. */
 static int on_command_ended(member *m, round *r, howdah_error *reterr)
 {
     char why[CLI_EXEC_MESSAGE_MAX + 1];
-    int64_t suspect;
-    int s;
 
     cli_coprocess_end(m->command, why);
     m->command = NULL;
     m->restart_ms = hw_clock_mono_ms() + RESTART_MS;
     if (atomic_load(&m->w->ending))
-        return give_back(r, reterr);
-    suspect = howdah_event_global_sequence(howdah_batch_event(r->batch, r->done));
-    remark(m->w, suspect, howdah_batch_attempt(r->batch), why);
-    s = howdah_batch_nack(r->batch, suspect, why, -1, reterr);
-    if (s >= 0)
-        r->done++; /* it has its own retry */
-    return s < 0 ? s : is_answered(r) ? howdah_batch_ack(r->batch, reterr) : give_back(r, reterr);
+        return give_back(m, r, reterr);
+    remark(m->w, howdah_event_global_sequence(howdah_batch_event(r->batch, r->done)),
+           howdah_batch_attempt(r->batch), why);
+    r->failed[r->done] = hw_strdup(why);
+    if (!r->failed[r->done])
+        return hw_fail_no_memory(reterr);
+    r->done++; /* it has its own retry */
+    return is_answered(r) ? end_round(m, r, reterr) : give_back(m, r, reterr);
 }
 
 /* Until the command has answered for all, or has ended. */
@@ -177,12 +225,12 @@ static int hear_answers(member *m, round *r, howdah_error *reterr)
             if (s >= 0)
                 s = apply(m, r, &a, reterr);
         } else if (hw_clock_mono_ms() >= leave_ms) {
-            return give_back(r, reterr);
+            return give_back(m, r, reterr);
         }
         if (s >= 0)
             s = keep_lease(m, r, reterr);
     }
-    return s < 0 ? s : howdah_batch_ack(r->batch, reterr);
+    return s < 0 ? s : end_round(m, r, reterr);
 }
 
 /* The lines of a batch; the buffer grows once. */
@@ -215,10 +263,10 @@ static int start_command(member *m, howdah_error *reterr)
                                &m->command, reterr);
 }
 
-/* A lease that was lost meanwhile is no reason to stop: the events are another's now. */
 static int handle(member *m, howdah_batch *batch, howdah_error *reterr)
 {
     round r = {.batch = batch, .leased_ms = hw_clock_mono_ms()};
+    howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
     r.failed = hw_calloc(howdah_batch_size(batch), sizeof *r.failed);
@@ -231,13 +279,10 @@ static int handle(member *m, howdah_batch *batch, howdah_error *reterr)
         s = cli_coprocess_send(m->command, (hw_str){hw_buf_str(&m->lines), m->lines.len}, reterr);
     if (s >= 0)
         s = hear_answers(m, &r, reterr);
-    if (s == HOWDAH_LOST) {
-        remark(m->w, howdah_event_global_sequence(howdah_batch_event(batch, 0)),
-               howdah_batch_attempt(batch), reterr->message);
-        s = HOWDAH_OK;
-    } else if (s < 0) {
-        (void)give_back(&r, NULL);
-    }
+    if (s < 0)
+        (void)give_back(m, &r, &err);
+    for (size_t i = 0; i < howdah_batch_size(batch); i++)
+        hw_free(r.failed[i]);
     hw_free(r.failed);
     return s;
 }
@@ -383,5 +428,7 @@ int cli_subscribe_lines(cli_context *cli, const cli_lines_request *request, howd
         hw_error_copy(reterr, &w.err);
         return w.status;
     }
+    if (s >= 0 && cli_signal_caught())
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     return s;
 }

@@ -28,6 +28,7 @@ struct cli_coprocess {
     hw_buf output;
     size_t taken; /* of it, by answers */
     bool closing; /* its stdin is closed when all is sent */
+    bool long_line;
 };
 
 static void shut(int *fd)
@@ -152,8 +153,10 @@ static bool take_line(cli_coprocess *p, hw_str *ret_line)
         p->output.len = left;
         p->taken = 0;
     }
-    if (left > CLI_ANSWER_MAX)
+    if (left > CLI_ANSWER_MAX) {
+        p->long_line = true;
         shut(&p->out);
+    }
     return false;
 }
 
@@ -202,10 +205,13 @@ static bool wait_for(const cli_coprocess *p, int64_t ms, int *ret_status)
 void cli_coprocess_end(cli_coprocess *p, char message[CLI_EXEC_MESSAGE_MAX + 1])
 {
     int status = 0;
+    const bool is_silent = p->out < 0;
+    bool ended_by_us;
     bool gone;
 
     shut(&p->in);
     gone = wait_for(p, GRACE_MS, &status);
+    ended_by_us = !gone;
     if (!gone) {
         (void)kill(-p->pid, SIGTERM);
         gone = wait_for(p, KILL_MS, &status);
@@ -214,7 +220,13 @@ void cli_coprocess_end(cli_coprocess *p, char message[CLI_EXEC_MESSAGE_MAX + 1])
     if (!gone)
         (void)wait_for(p, KILL_MS, &status);
     cli_signals_child_gone(p->pid);
-    if (WIFSIGNALED(status))
+    if (p->long_line)
+        (void)snprintf(message, CLI_EXEC_MESSAGE_MAX,
+                       "the command wrote a line of more than 1 MiB");
+    else if (ended_by_us && is_silent)
+        (void)snprintf(message, CLI_EXEC_MESSAGE_MAX,
+                       "the command closed its output, and had to be ended");
+    else if (WIFSIGNALED(status))
         (void)snprintf(message, CLI_EXEC_MESSAGE_MAX, "the command was ended by signal %d (%s)",
                        WTERMSIG(status), sigdescr_np(WTERMSIG(status)));
     else
