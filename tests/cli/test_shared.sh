@@ -228,6 +228,23 @@ a_signal_ends_a_coprocess_as_it_ends_a_command() {
     done
 }
 
+a_member_waits_for_a_server_that_is_away() {
+    if on_sqlite; then
+        return 0
+    fi
+    _coprocess
+    _streams 200
+    "$HOWDAH" subscribe g --shared --batch 1 --concurrency 4 --lease 1s --until-caught-up \
+        --exec-lines 'exec python3 co.py' >/dev/null 2>err &
+    member=$!
+    wait_until test -s seen
+    "$HOWDAH_TEST_PG_CTL" stop -m immediate
+    sleep 1
+    "$HOWDAH_TEST_PG_CTL" start
+    ends $member 0
+    equals "$(sort -u seen | wc -l)" 200
+}
+
 a_line_without_an_end_is_told() {
     _streams 1
     run 0 subscribe g --shared --until-caught-up --max-retries 0 --exec-lines \

@@ -13,6 +13,8 @@
  *       store hear what has failed: until then nobody else has a later event of that stream, and
  *       what comes before an event that has failed was answered for.  Answers for a batch whose
  *       lease was lost are awaited, too, or they would be taken for the next one's.
+ *   I5  A store that is away is waited for, with the batch in hand.  What was asked of it is asked
+ *       again: a second ack, or nack, changes nothing.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -30,10 +32,11 @@
 #include "cli/in/signals.h"
 #include "cli/out/events.h"
 
-#define SLICE_MS 100   /* between two looks at the time, the lease and the signal */
-#define FETCH_MS 200   /* how long a fetch waits */
-#define LEAVE_MS 10000 /* for answers, after the end */
-#define RESTART_MS 500 /* before a command is started anew */
+#define SLICE_MS 100     /* between two looks at the time, the lease and the signal */
+#define FETCH_MS 200     /* how long a fetch waits */
+#define LEAVE_MS 10000   /* for answers, after the end */
+#define RESTART_MS 500   /* before a command is started anew */
+#define AWAY_MAX_MS 2000 /* between two looks whether the store is back */
 #define BATCH_BYTES_MAX ((size_t)512 * 1024 * 1024)
 
 typedef struct site {
@@ -53,6 +56,7 @@ typedef struct member {
     howdah_member *handle;
     cli_coprocess *command; /* NULL: it has to be started */
     int64_t restart_ms;     /* not before */
+    int64_t away_ms;        /* the last pause for a store that is away; 0: it is there */
     hw_buf lines;
 } member;
 
@@ -71,6 +75,33 @@ static void remark(site *w, int64_t sequence, int attempt, const char *why)
     (void)pthread_mutex_lock(&w->lock);
     cli_note(w->cli, "event %" PRId64 ", try %d: %s", sequence, attempt, why);
     (void)pthread_mutex_unlock(&w->lock);
+}
+
+static bool is_over(site *w)
+{
+    if (cli_signal_caught() || (w->r->max != HOWDAH_ABSENT && atomic_load(&w->count) >= w->r->max))
+        atomic_store(&w->ending, true);
+    return atomic_load(&w->ending);
+}
+
+/* I5.  True: ask again. */
+static bool waits_for_store(member *m, int s, const howdah_error *err)
+{
+    if (s != HOWDAH_UNAVAILABLE) {
+        m->away_ms = 0;
+        return false;
+    }
+    if (m->away_ms == 0) {
+        (void)pthread_mutex_lock(&m->w->lock);
+        cli_note(m->w->cli, "a member waits for the store: %s", err->message);
+        (void)pthread_mutex_unlock(&m->w->lock);
+    }
+    m->away_ms = m->away_ms == 0                ? SLICE_MS
+                 : m->away_ms < AWAY_MAX_MS / 2 ? 2 * m->away_ms
+                                                : AWAY_MAX_MS;
+    for (int64_t left = m->away_ms; left > 0 && !is_over(m->w); left -= SLICE_MS)
+        hw_clock_sleep_ms(SLICE_MS);
+    return !is_over(m->w);
 }
 
 /* ------------------------------------------------------------------ answers */
@@ -131,56 +162,66 @@ static int heed_loss(const member *m, round *r, int s, const howdah_error *err)
     return HOWDAH_OK;
 }
 
-static int keep_lease(const member *m, round *r, howdah_error *reterr)
+static int keep_lease(member *m, round *r, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
+    int s;
 
     if (r->lost || now - r->leased_ms < m->w->r->member.lease_ms / 3)
         return HOWDAH_OK;
     r->leased_ms = now;
-    return heed_loss(m, r, howdah_batch_extend(r->batch, 0, reterr), reterr);
+    do
+        s = howdah_batch_extend(r->batch, 0, reterr);
+    while (waits_for_store(m, s, reterr));
+    return heed_loss(m, r, s, reterr);
 }
 
 /* The events that have failed, in their order: of some batches only the first one counts. */
-static int tell_failures(const round *r, howdah_error *reterr)
+static int tell_failures(member *m, const round *r, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
     for (size_t i = 0; s >= 0 && i < howdah_batch_size(r->batch); i++)
         if (r->failed[i])
-            s = howdah_batch_nack(r->batch,
-                                  howdah_event_global_sequence(howdah_batch_event(r->batch, i)),
-                                  r->failed[i], -1, reterr);
+            do
+                s = howdah_batch_nack(r->batch,
+                                      howdah_event_global_sequence(howdah_batch_event(r->batch, i)),
+                                      r->failed[i], -1, reterr);
+            while (waits_for_store(m, s, reterr));
     return s;
 }
 
 /* All that is answered for is acked, the rest given back, if there is any. */
-static int give_back(const member *m, round *r, howdah_error *reterr)
+static int give_back(member *m, round *r, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
     if (r->lost)
         return HOWDAH_OK;
-    s = tell_failures(r, reterr);
+    s = tell_failures(m, r, reterr);
     if (s >= 0 && r->done > 0)
-        s = howdah_batch_ack_upto(
-            r->batch, howdah_event_global_sequence(howdah_batch_event(r->batch, r->done - 1)),
-            reterr);
+        do
+            s = howdah_batch_ack_upto(
+                r->batch, howdah_event_global_sequence(howdah_batch_event(r->batch, r->done - 1)),
+                reterr);
+        while (waits_for_store(m, s, reterr));
     if (s < 0)
         return heed_loss(m, r, s, reterr);
     s = howdah_batch_release(r->batch, reterr);
     return s == HOWDAH_LOST ? HOWDAH_OK : s;
 }
 
-static int end_round(const member *m, round *r, howdah_error *reterr)
+static int end_round(member *m, round *r, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
     if (r->lost)
         return HOWDAH_OK;
-    s = tell_failures(r, reterr);
+    s = tell_failures(m, r, reterr);
     if (s >= 0)
-        s = howdah_batch_ack(r->batch, reterr);
+        do
+            s = howdah_batch_ack(r->batch, reterr);
+        while (waits_for_store(m, s, reterr));
     return heed_loss(m, r, s, reterr);
 }
 
@@ -289,13 +330,6 @@ static int handle(member *m, howdah_batch *batch, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ a member */
 
-static bool is_over(site *w)
-{
-    if (cli_signal_caught() || (w->r->max != HOWDAH_ABSENT && atomic_load(&w->count) >= w->r->max))
-        atomic_store(&w->ending, true);
-    return atomic_load(&w->ending);
-}
-
 static int serve(member *m, howdah_error *reterr)
 {
     int s = howdah_member_new(m->bus, &m->w->r->member, &m->handle, reterr);
@@ -304,6 +338,8 @@ static int serve(member *m, howdah_error *reterr)
         howdah_batch *batch = NULL;
 
         s = howdah_member_fetch(m->handle, FETCH_MS, &batch, reterr);
+        if (waits_for_store(m, s, reterr))
+            s = HOWDAH_END;
         if (s == HOWDAH_OK) {
             s = handle(m, batch, reterr);
             howdah_batch_free(batch);
