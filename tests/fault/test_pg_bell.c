@@ -384,7 +384,7 @@ static int count_event(void *ctx, const howdah_event *event, howdah_delivery *de
     return HOWDAH_OK;
 }
 
-static void subscribe(howdah_bus *bus, const char *pattern, int *seen)
+static void subscribe_as(howdah_bus *bus, int instance, const char *pattern, int *seen)
 {
     static int ids;
     howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
@@ -394,11 +394,17 @@ static void subscribe(howdah_bus *bus, const char *pattern, int *seen)
     (void)snprintf(id, sizeof id, "sleeper-%d", ++ids);
 
     o.subscriber_id = id;
+    o.instance = instance;
     o.start = HOWDAH_FROM_END;
     o.pattern = pattern;
     o.handler = count_event;
     o.ctx = seen;
     pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
+}
+
+static void subscribe(howdah_bus *bus, const char *pattern, int *seen)
+{
+    subscribe_as(bus, HOWDAH_INSTANCE_COORDINATED, pattern, seen);
 }
 
 /* Looks at the log, again and again, until so many were seen and nothing is left to do. */
@@ -449,14 +455,14 @@ static void take_mark(const pgt *t, PGconn *conn, theft how)
     assert_int_equal(mark(t), 0);
 }
 
-static void check_lost_ring(const pgt *t, const char *pattern, theft how)
+static void check_lost_ring(const pgt *t, int instance, const char *pattern, theft how)
 {
     howdah_bus *bus = watched_bus(t);
     PGconn *conn = pgt_session(t->url);
     int seen = 0;
 
     pgt_run(t, conn, "SET howdah.ring = 'on'; SELECT setval('{bell}', 0)");
-    subscribe(bus, pattern, &seen);
+    subscribe_as(bus, instance, pattern, &seen);
     (void)pgt_append(t->bus, "first");
     look_until(bus, &seen, 1);
     sleep_armed(t, bus);
@@ -477,7 +483,15 @@ static void whoever_finds_by_looking_what_should_have_rung_arms_again(void **sta
 
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
         for (int how = 0; how < THEFTS; how++)
-            check_lost_ring(*state, patterns[i], (theft)how);
+            check_lost_ring(*state, HOWDAH_INSTANCE_COORDINATED, patterns[i], (theft)how);
+}
+
+static void a_group_that_finds_by_looking_what_should_have_rung_arms_again(void **state)
+{
+    for (int how = 0; how < THEFTS; how++) {
+        check_lost_ring(*state, HOWDAH_INSTANCE_SHARED, NULL, (theft)how);
+        check_lost_ring(*state, HOWDAH_INSTANCE_SHARED, "fault.test", (theft)how);
+    }
 }
 
 static void events_that_ring_elsewhere_do_not_make_a_sleeper_arm_again(void **state)
@@ -631,6 +645,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(a_wait_ends_with_its_connection),
     PGT_TEST(the_descriptor_says_when_a_wait_would_return),
     PGT_TEST(whoever_finds_by_looking_what_should_have_rung_arms_again),
+    PGT_TEST(a_group_that_finds_by_looking_what_should_have_rung_arms_again),
     PGT_TEST(events_that_ring_elsewhere_do_not_make_a_sleeper_arm_again),
     PGT_TEST(whoever_finds_jobs_by_looking_arms_the_queues_bell_again),
     PGT_TEST(sql_and_c_agree_on_channels_and_bits),

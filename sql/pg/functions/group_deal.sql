@@ -207,6 +207,12 @@ BEGIN
     -- Locked: where the snapshot is older than the last deal (REPEATABLE READ), this fails with 40001.
     SELECT k.* INTO p FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1 FOR UPDATE;
     holes := EXISTS (SELECT FROM @schema@.group_holes AS h WHERE h.group_id = g.group_id);
+    -- Members at the head of the log ask this all the time.
+    IF whole AND NOT holes
+       AND (SELECT v.global_sequence FROM @schema@.events AS v WHERE v.global_sequence > p.high
+            ORDER BY v.global_sequence LIMIT 1) IS NULL THEN
+        RETURN false;
+    END IF;
     -- Before the rows.  An old look still tells of the history.
     look := @schema@.log_look(CASE WHEN holes OR g.total_order OR NOT whole THEN 20 ELSE 3600000 END);
     proven := least(look.drawn, (SELECT min(u.low) FROM unnest(look.lows) AS u(low)));
@@ -270,9 +276,12 @@ BEGIN
     IF holes THEN
         PERFORM @schema@.group_resolve_holes(g, late, look.drawn, look.lows, look.untils);
     END IF;
-    INSERT INTO @schema@.group_holes (group_id, first, last)
-    SELECT g.group_id, a.low, a.high
-    FROM generate_series(1, cardinality(gaps), 2) AS i, @schema@.log_alive(gaps[i], gaps[i + 1], look.drawn, look.lows, look.untils) AS a;
+    IF cardinality(gaps) > 0 THEN
+        INSERT INTO @schema@.group_holes (group_id, first, last)
+        SELECT g.group_id, a.low, a.high
+        FROM generate_series(1, cardinality(gaps), 2) AS i,
+             @schema@.log_alive(gaps[i], gaps[i + 1], look.drawn, look.lows, look.untils) AS a;
+    END IF;
     IF dealt > 0 OR top > p.high THEN
         DELETE FROM @schema@.group_places AS k WHERE k.group_id = g.group_id AND k.deal <= p.deal;
         INSERT INTO @schema@.group_places (group_id, deal, high, floor)

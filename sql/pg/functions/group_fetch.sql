@@ -47,6 +47,10 @@ BEGIN
             PERFORM @schema@.group_retry_on(g, r, r.sequence);
         END IF;
     END LOOP;
+    IF NOT EXISTS (SELECT FROM @schema@.dead_letters AS d
+                   WHERE d.state = 'redrive' AND d.subscriber_id = g.subscriber_id) THEN
+        RETURN;
+    END IF;
     -- Those for which no stream waits, or will when it comes to them.  The lock is for two members that see the same one.
     INSERT INTO @schema@.group_retries (group_id, lane, sequence, upto, attempts, due, dead_letter)
     SELECT g.group_id, 0, d.global_sequence, d.global_sequence, d.retry_count, clock_timestamp(), d.id

@@ -100,7 +100,7 @@ typedef struct hw_shared {
     int64_t process; /* as which it reserves, at random */
     /* The serving thread's: */
     bool look;          /* a slot has to look at once, */
-    int64_t look_ms;    /* or at this time */
+    int64_t look_us;    /* or at this time */
     int64_t trouble_ms; /* but not before this one */
     unsigned troubles;
     hw_sub_status status; /* as the last look in vain found it */
@@ -113,7 +113,7 @@ void hw_shared_spread(hw_shared *shared);
 /* Each has to look again: the bell rang, or was armed just now. */
 void hw_shared_wake(const howdah_bus *bus);
 /* When the first of them has to be looked at. */
-int64_t hw_shared_next_ms(howdah_bus *bus, int64_t now);
+int64_t hw_shared_next_us(howdah_bus *bus, int64_t now_us);
 /* Stores what an interrupt has left; nothing of it runs. */
 int hw_shared_let_go(hw_shared *shared, howdah_error *reterr);
 /* Starts what can be started, extends what runs. */

@@ -559,19 +559,22 @@ static hw_slot *idle_slot(const hw_shared *shared)
     return NULL;
 }
 
-/* When it has to be looked at, in ms of the monotonic clock. */
-int64_t hw_shared_next_ms(howdah_bus *bus, int64_t now)
+/* When it has to be looked at, in us of the monotonic clock. */
+int64_t hw_shared_next_us(howdah_bus *bus, int64_t now_us)
 {
-    int64_t at = INT64_MAX;
+    int64_t now = now_us / 1000;
+    int64_t at = INT64_MAX; /* in ms */
+    int64_t look_us = INT64_MAX;
 
     for (howdah_subscription *sub = bus->service->shared; sub; sub = sub->next) {
         hw_shared *shared = sub->shared;
 
         if (idle_slot(shared) && !is_looking(shared)) {
-            int64_t next = shared->look ? now : shared->look_ms;
+            int64_t next = shared->look ? now_us : shared->look_us;
 
-            next = next < shared->trouble_ms ? shared->trouble_ms : next;
-            at = next < at ? next : at;
+            if (next < shared->trouble_ms * 1000)
+                next = shared->trouble_ms * 1000;
+            look_us = next < look_us ? next : look_us;
         }
         if (hw_reserved_token(shared->reserved) != 0) /* others may want to take part */
             at = now + RESERVED_LOOK_MS < at ? now + RESERVED_LOOK_MS : at;
@@ -582,7 +585,7 @@ int64_t hw_shared_next_ms(howdah_bus *bus, int64_t now)
                 at = now + third < at ? now + third : at;
             }
     }
-    return at;
+    return look_us / 1000 < at ? look_us : at * 1000;
 }
 
 /* I3: those whose handlers run.  Where a handler's transaction keeps all others from writing, it
@@ -624,12 +627,14 @@ int hw_slot_end(hw_slot *slot, howdah_error *reterr)
     hw_shared *shared = slot->shared;
     howdah_bus *bus = shared->sub->bus;
     int64_t now = hw_clock_mono_ms();
+    int64_t due_ms;
+    int64_t pause_us;
 
     slot->busy = false;
     shared->sub->delivered += slot->delivered;
     if (slot->delivered > 0) {
         bus->service->worked = true;
-        bus->service->pause.event_us = hw_clock_mono_us();
+        hw_service_found(bus);
     }
     slot->delivered = 0;
     if (slot->failed < 0) {
@@ -652,9 +657,11 @@ int hw_slot_end(hw_slot *slot, howdah_error *reterr)
         return HOWDAH_OK;
     }
     shared->status = slot->outlook.status;
-    shared->look_ms = now + bus->service->pause.pause_us / 1000 + 1;
-    if (slot->outlook.due_ms >= 0 && now + slot->outlook.due_ms < shared->look_ms)
-        shared->look_ms = now + (slot->outlook.due_ms > 0 ? slot->outlook.due_ms : 1);
+    due_ms = slot->outlook.due_ms > 0 ? slot->outlook.due_ms : 1;
+    pause_us = bus->service->pause.pause_us;
+    if (slot->outlook.due_ms >= 0 && due_ms < pause_us / 1000)
+        pause_us = due_ms * 1000;
+    shared->look_us = hw_clock_mono_us() + pause_us;
     return HOWDAH_OK;
 }
 
@@ -708,7 +715,7 @@ int hw_shared_pass(howdah_bus *bus, howdah_error *reterr)
             extend(bus, shared);
         slot = idle_slot(shared);
         if (slot && now >= shared->trouble_ms && !is_looking(shared) &&
-            (shared->look || now >= shared->look_ms))
+            (shared->look || hw_clock_mono_us() >= shared->look_us))
             s = start(bus, slot, first < 0 ? NULL : reterr);
         first = first < 0 ? first : s;
         if (s == HOWDAH_UNAVAILABLE || s == HOWDAH_READ_ONLY || s == HOWDAH_INTERRUPTED)

@@ -486,6 +486,8 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr);
 void hw_service_wait_init(hw_service *service);
 /* Something was delivered; arrived: the log had grown. */
 void hw_service_heard(howdah_bus *bus, bool arrived);
+/* Members of a group have found and handled something. */
+void hw_service_found(howdah_bus *bus);
 /* Waits for the bell, a worker (extra_fd, -1: none), an interrupt, or the time of the next thing.
  */
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr);

@@ -90,10 +90,9 @@ static int64_t next_due_us(howdah_bus *bus, int64_t now_us)
             at = next * 1000;
     }
     if (service->shared) {
-        int64_t next = hw_shared_next_ms(bus, now_us / 1000);
+        int64_t next = hw_shared_next_us(bus, now_us);
 
-        if (next < at / 1000)
-            at = next * 1000;
+        at = next < at ? next : at;
     }
     return at;
 }
@@ -163,6 +162,18 @@ void hw_service_heard(howdah_bus *bus, bool arrived)
     hw_pause_event(&service->pause, now_us, arrived);
     if (arrived)
         (void)arm(bus, now_us);
+}
+
+/* If the bell seemed armed, its mark may be gone: it is armed anew. */
+void hw_service_found(howdah_bus *bus)
+{
+    hw_pause *pause = &bus->service->pause;
+
+    if (pause->armed) {
+        (void)hw_service_hear(bus); /* a ring that came along is not heard again later */
+        pause->armed = false;
+    }
+    hw_pause_event(pause, hw_clock_mono_us(), true);
 }
 
 /* A sleep without news makes the next one longer, up to poll_interval. */
