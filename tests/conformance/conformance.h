@@ -112,6 +112,7 @@ cf_group cf_upcast_tests(void);
 cf_group cf_use_tests(void);
 cf_group cf_group_dead_letters_tests(void);
 cf_group cf_group_exchange_tests(void);
+cf_group cf_group_fairness_tests(void);
 cf_group cf_group_suspects_tests(void);
 cf_group cf_groups_tests(void);
 cf_group cf_group_admin_tests(void);

@@ -471,6 +471,7 @@ int main(int argc, char **argv)
                   {cf_group_admin_tests, true},
                   {cf_group_dead_letters_tests, true},
                   {cf_group_exchange_tests, true},
+                  {cf_group_fairness_tests, true},
                   {cf_group_suspects_tests, true},
                   {cf_shared_tests, false},
                   {cf_reserved_tests, false}};

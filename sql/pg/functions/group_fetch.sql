@@ -65,6 +65,13 @@ BEGIN
 END
 $howdah$;
 
+-- A retry that can be taken now.
+/* define @is_due@
+k.group_id = g.group_id AND k.due <= clock_timestamp() AND k.until < clock_timestamp()
+          AND NOT EXISTS (SELECT FROM @schema@.group_lots AS q
+                          WHERE q.group_id = k.group_id AND q.lot = k.prior_lot AND q.at < k.prior)
+*/
+
 -- group_take_retry(g, max_count, member, lease_ms, fresh) -> group_batch
 --
 -- Leases an event that is to be tried again, or the next events of its stream that waited for one that was handled.
@@ -81,10 +88,7 @@ DECLARE
     dead record;
 BEGIN
     LOOP
-        SELECT k.* INTO r FROM @schema@.group_retries AS k
-        WHERE k.group_id = g.group_id AND k.due <= clock_timestamp() AND k.until < clock_timestamp()
-          AND NOT EXISTS (SELECT FROM @schema@.group_lots AS l
-                          WHERE l.group_id = k.group_id AND l.lot = k.prior_lot AND l.at < k.prior)
+        SELECT k.* INTO r FROM @schema@.group_retries AS k WHERE @is_due@
         ORDER BY k.due LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN NULL;
@@ -219,7 +223,9 @@ $howdah$;
 --
 -- Leases the next batch, with the number fresh in its token: of a retry that is due, or of the first lot that is free.  A
 -- token of NULL: there is none.  Without places it does not say where the events of a lot are: group_tids() does.
--- Reads: group_places, events.  Writes: group_lots; see group_take_retry().
+-- A first retry goes before lots.  Later ones do every second time, by the toss of a coin: else a few streams that fail
+-- again and again would have all members to themselves.
+-- Reads: group_places, events.  Writes: group_lots; see group_take_retry(), group_deal().
 -- Locks: the lot; those that others have locked are passed over.
 CREATE OR REPLACE FUNCTION @schema@.group_take(
     g @schema@.group_state, max_count integer, member text, lease_ms bigint, fresh bigint, places boolean)
@@ -232,6 +238,8 @@ DECLARE
     after   bigint;
     newest  bigint; -- the first lot of the last deal
     retries boolean;
+    late    boolean := false; -- retries come after lots
+    dealt   boolean := false;
     l       @schema@.group_lots;
     b       @schema@.group_batch;
     spent   text;
@@ -240,7 +248,11 @@ BEGIN
            (SELECT r.retry FROM @schema@.group_retries AS r WHERE r.group_id = k.group_id LIMIT 1) IS NOT NULL
     INTO first, after, newest, retries
     FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
-    IF retries THEN
+    IF retries AND fresh % 2 = 1 THEN
+        late := NOT EXISTS (SELECT FROM @schema@.group_retries AS k WHERE @is_due@ AND k.attempts < 2)
+                AND EXISTS (SELECT FROM @schema@.group_retries AS k WHERE @is_due@);
+    END IF;
+    IF retries AND NOT late THEN
         b := @schema@.group_take_retry(g, max_count, member, lease_ms, fresh);
         IF b.token IS NOT NULL THEN
             RETURN b;
@@ -270,8 +282,12 @@ BEGIN
         FROM c
         WHERE k.group_id = g.group_id AND k.lot = c.lot
         RETURNING k.* INTO l;
-        IF l.lot IS NULL THEN
-            RETURN NULL;
+        IF l.lot IS NULL AND late AND NOT dealt THEN
+            dealt := true;
+            PERFORM @schema@.group_deal(g, 225); -- they come after what is not dealt yet, too
+            CONTINUE;
+        ELSIF l.lot IS NULL THEN
+            RETURN CASE WHEN late THEN @schema@.group_take_retry(g, max_count, member, lease_ms, fresh) END;
         END IF;
         IF l.tids IS NULL OR l.last = 0 THEN
             l.tids := @schema@.group_lot_tids(g, l);

@@ -5,6 +5,8 @@
  *   I2  Events are read in the transaction that leases them: a batch has all the events that its
  *       lease is about, and a batch that would be too large by bytes is leased shorter.
  *   I3  A stream that is stuck is asked for after its lot was chosen, under the same lock.
+ *   I4  A first retry goes before lots.  Later ones do every second time, by the toss of a coin:
+ *       a few streams that fail again and again would have all members to themselves.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "store/sqlite/group.h"
 
 /* Lots are mostly not longer than a batch, and not too short to be worth a write. */
@@ -31,7 +34,9 @@
 #define IS_TOO_EARLY                                                                               \
     "EXISTS (SELECT 1 FROM main.howdah_group_lots p WHERE p.group_id = k.group_id"                 \
     " AND p.lot = k.prior_lot AND p.at < k.prior)"
-#define DUE_RETRY "k.due <= ?2 AND k.until <= ?2 AND NOT " IS_TOO_EARLY " ORDER BY k.due LIMIT 1"
+#define IS_DUE "k.due <= ?2 AND k.until <= ?2 AND NOT " IS_TOO_EARLY
+#define DUE_RETRY IS_DUE " ORDER BY k.due LIMIT 1"
+#define DUE_FIRST_RETRY IS_DUE " AND k.attempts < 2 ORDER BY k.due LIMIT 1"
 
 /* What is to be given out. */
 typedef struct taking {
@@ -193,8 +198,8 @@ static int take_one_retry(taking *t, hw_sqlite_retry *r, int64_t *numbers, howda
     return s < 0 ? s : lease_retry(t, r, numbers, done, reterr);
 }
 
-/* HOWDAH_END: none is due. */
-static int take_retry(taking *t, howdah_error *reterr)
+/* due: which ones.  HOWDAH_END: there is none. */
+static int take_retry(taking *t, const char *due, howdah_error *reterr)
 {
     const hw_sqlite_value now = {.number = t->g->now_us};
     int64_t *numbers;
@@ -208,7 +213,7 @@ static int take_retry(taking *t, howdah_error *reterr)
     for (bool found = true; found && s == HOWDAH_END && t->g->status == HW_SUB_ACTIVE;) {
         hw_sqlite_retry r;
 
-        s = hw_sqlite_load_retry(t->g, DUE_RETRY, &now, &r, reterr);
+        s = hw_sqlite_load_retry(t->g, due, &now, &r, reterr);
         found = s == HOWDAH_OK;
         if (found)
             s = take_one_retry(t, &r, numbers, reterr);
@@ -439,9 +444,9 @@ static int wake_dead_letters(hw_sqlite_group *g, howdah_error *reterr)
 
 /* -------------------------------------------------------------------- fetch */
 
-static int take_any(taking *t, howdah_error *reterr)
+static int take_any(taking *t, const char *retries, howdah_error *reterr)
 {
-    int s = take_retry(t, reterr);
+    int s = take_retry(t, retries, reterr);
 
     return s == HOWDAH_END ? take_lot(t, reterr) : s;
 }
@@ -456,18 +461,23 @@ static int64_t per_lane(int64_t max_events)
 /* All that happens inside the transaction.  HOWDAH_END: there is nothing to give out. */
 static int take_batch(taking *t, howdah_error *reterr)
 {
+    const char *retries = DUE_RETRY;
     int s = HOWDAH_OK;
 
     if (t->take->acked.s)
         s = hw_sqlite_token_ack(t->g, t->take->acked, 0, INT64_MAX, reterr);
+    if (t->g->retries && hw_random_u32() % 2 == 0) /* I4 */
+        retries = DUE_FIRST_RETRY;
     if (s >= 0)
-        s = take_any(t, reterr);
+        s = take_any(t, retries, reterr);
     if (s != HOWDAH_END || t->g->status != HW_SUB_ACTIVE)
         return s;
     s = wake_dead_letters(t->g, reterr);
     if (s >= 0)
         s = hw_sqlite_group_deal(t->g, per_lane(t->take->max_events), reterr);
-    return s < 0 ? s : take_any(t, reterr);
+    if (s >= 0)
+        s = take_any(t, retries, reterr);
+    return s == HOWDAH_END ? take_retry(t, DUE_RETRY, reterr) : s;
 }
 
 /* ?1 group, ?2 now, ?3 never, ?4 subscriber: whether there is anything to do, and when there is. */
