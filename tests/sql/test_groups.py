@@ -677,6 +677,68 @@ def bad_input_is_refused_with_field_rule_and_length():
     assert bus.one("SELECT count(*) FROM {}.subscriptions WHERE subscriber_id = 'x'") == "0"
 
 
+def members_that_looked_in_and_streams_that_were_seen_leave_nothing_behind():
+    name = fresh()
+    subscribe(name, ", start => 'end'")
+    tables = bus.column("SELECT tablename FROM pg_tables WHERE schemaname = 'howdah' AND (tablename LIKE 'group%'"
+                        " OR tablename IN ('subscriptions', 'looks', 'dead_letters', 'skips')) ORDER BY 1")
+    assert {"groups", "group_holes", "group_lots", "group_marks", "group_places", "group_retries"} < set(tables), tables
+    counting = "SELECT %s" % ", ".join("(SELECT count(*) FROM {}.%s)" % table for table in tables)
+    empty = drain(name) or bus.sql(counting)
+    # 50,000 streams with an event each, and 10,000 members of which each takes five events and is not seen again.
+    bus.sql("SELECT count({}.append('%s:' || i, '%s.made')) FROM generate_series(1, 50000) AS i" % (name, name))
+    bus.sql("""DO $$
+        DECLARE last text; taken bigint; n bigint := 0;
+        BEGIN
+            FOR i IN 1 .. 30000 LOOP
+                SELECT min(f.token), count(*) INTO last, taken FROM {}.fetch('%s', 5, 'member ' || i, acked => last) AS f;
+                n := n + taken;
+                EXIT WHEN n = 50000 AND taken = 0;
+                IF i %% 100 = 0 THEN
+                    COMMIT;
+                END IF;
+            END LOOP;
+            IF n <> 50000 THEN
+                RAISE 'only %%', n;
+            END IF;
+        END $$""" % name)
+    assert drain(name) == []
+    assert bus.sql("SELECT * FROM {}.group_members('%s')" % name) == []
+    assert bus.sql(counting) == empty
+    bus.sql("; ".join("VACUUM {}.%s" % table for table in tables))
+    size = int(bus.one("SELECT sum(pg_total_relation_size('howdah.' || t)) FROM unnest('{%s}'::text[]) AS t" % ",".join(tables)))
+    assert size < 20000000, size
+
+
+def who_may_only_read_takes_nothing_and_may_look():
+    name = fresh()
+    append(name, "ab", 3)
+    subscribe(name)
+    batch = fetch(name, 2)
+    token, number = batch[0].token, batch[0].sequence
+    append(name, "c", 3)
+    state = ["SELECT * FROM {}.%s" % table for table in ("group_lots", "group_places", "group_retries", "group_holes", "groups", "subscriptions")]
+    before = [bus.sql(table) for table in state]
+    with sessions(bus.url, 1) as (member,):
+        for change in ("fetch('%s')", "fetch('%s', acked => '{token}')", "ack('%s', '{token}')", "ack('%s', '{token}', {number})",
+                       "nack('%s', '{token}', {number})", "extend_lease('%s', '{token}')", "release_batch('%s', '{token}')", "subscription_pause('%s')", "subscription_reset('%s', 'start')",
+                       "subscription_remove('%s')", "subscribe('%s-2')"):
+            member.sql("BEGIN READ ONLY")
+            try:
+                member.sql("SELECT FROM {}." + (change % name).format(token=token, number=number))
+                raise RuntimeError("not refused: " + change)
+            except Refused as refused:
+                assert refused.state == "25006", (change, refused)
+            member.sql("ROLLBACK")
+        member.sql("BEGIN READ ONLY")
+        assert [row[:3] for row in member.sql("SELECT * FROM {}.group_members('%s')" % name)] == [("", "1", "2")]
+        assert member.sql("SELECT status, due_ms BETWEEN 1 AND 30000 FROM {}.group_outlook('%s')" % name) == [("active", "t")]
+        member.sql("COMMIT")
+    assert [bus.sql(table) for table in state] == before
+    assert ack(name, token)
+    assert in_order([(e.stream, e.version) for e in batch] + drain(name)) == 9
+
+
 def an_event_of_another_batch_cannot_be_failed():
     name = fresh()
     append(name, "ab")
@@ -725,4 +787,6 @@ if __name__ == "__main__":
         the_end_of_the_log_is_the_frontier_with_its_holes,
         a_sequence_below_a_groups_place_is_told,
         bad_input_is_refused_with_field_rule_and_length,
+        members_that_looked_in_and_streams_that_were_seen_leave_nothing_behind,
+        who_may_only_read_takes_nothing_and_may_look,
         an_event_of_another_batch_cannot_be_failed]))
