@@ -252,6 +252,55 @@ a_line_without_an_end_is_told() {
     has err 'event 1, try 1: the command wrote a line of more than 1 MiB'
 }
 
+an_answer_that_is_repeated_and_an_empty_line_are_ignored() {
+    cat >co.py <<'END'
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["global_sequence"]
+    with open("seen", "a") as seen:
+        print("s", number, file=seen)
+    print('\n{"ack":%d}\n \n{"ack":%d}' % (number, number), flush=True)
+    if number > 3:
+        print('{"ack":%d}' % (number - 3), flush=True)
+END
+    events 20
+    run 0 subscribe g --shared --batch 2 --until-caught-up --exec-lines 'exec python3 co.py'
+    _each_once seen 20
+    events 1
+    run 6 subscribe g --shared --exec-lines 'read -r line; echo "{\"ack\":20}"; read -r line'
+    has err 'the command answered for event 20, which it does not have'
+}
+
+what_a_coprocess_says_before_it_dies_is_the_error() {
+    events 1
+    run 0 subscribe g --shared --until-caught-up --max-retries 0 --exec-lines \
+        'read -r line; printf "first\nno \033[31mroom\007\n" >&2; exit 9'
+    run 0 dlq ls
+    has out '"error":"first\nno  [31mroom "'
+    run 0 subscribe h --shared --quiet --until-caught-up --max-retries 0 --exec-lines \
+        'read -r line; echo quiet >&2; exit 9'
+    empty err
+    run 0 dlq ls --sub h
+    equals "$(field error)" quiet
+}
+
+a_second_signal_does_not_wait_for_a_coprocess_and_gives_its_batch_back() {
+    _streams 5
+    "$HOWDAH" subscribe g --shared --lease 1h --exec-lines \
+        'trap "" TERM INT; touch begun; while :; do sleep 1; done' >/dev/null 2>&1 &
+    member=$!
+    wait_until test -e begun
+    begun=$(date +%s)
+    kill -TERM $member
+    wait_until has_taken_term $member
+    kill -TERM $member
+    code=0
+    wait $member || code=$?
+    test $(($(date +%s) - begun)) -lt 8 || fail "it has waited"
+    run 0 sub show g
+    equals "$(field members)" "[]"
+}
+
 an_answer_that_makes_no_sense_ends_it() {
     _streams 1
     run 6 subscribe g --shared --exec-lines 'read -r line; echo hello; read -r line'

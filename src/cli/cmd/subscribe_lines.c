@@ -35,6 +35,7 @@
 #define SLICE_MS 100     /* between two looks at the time, the lease and the signal */
 #define FETCH_MS 200     /* how long a fetch waits */
 #define LEAVE_MS 10000   /* for answers, after the end */
+#define HURRY_S 3        /* to give batches back, after a second signal */
 #define RESTART_MS 500   /* before a command is started anew */
 #define AWAY_MAX_MS 2000 /* between two looks whether the store is back */
 #define BATCH_BYTES_MAX ((size_t)512 * 1024 * 1024)
@@ -54,9 +55,11 @@ typedef struct member {
     pthread_t thread;
     howdah_bus *bus;
     howdah_member *handle;
-    cli_coprocess *command; /* NULL: it has to be started */
-    int64_t restart_ms;     /* not before */
-    int64_t away_ms;        /* the last pause for a store that is away; 0: it is there */
+    cli_coprocess *command;             /* NULL: it has to be started */
+    int64_t restart_ms;                 /* not before */
+    int64_t answered[HOWDAH_BATCH_MAX]; /* the last events that the command has answered for, */
+    size_t answered_n;                  /* of so many */
+    int64_t away_ms; /* the last pause for a store that is away; 0: it is there */
     hw_buf lines;
 } member;
 
@@ -117,11 +120,22 @@ static size_t find(const howdah_batch *batch, int64_t sequence)
     return i;
 }
 
+/* Whether the command had that event in an earlier batch. */
+static bool was_answered(const member *m, int64_t sequence)
+{
+    for (size_t i = 0; i < m->answered_n && i < HOWDAH_BATCH_MAX; i++)
+        if (m->answered[i] == sequence)
+            return true;
+    return false;
+}
+
 static int apply(const member *m, round *r, const cli_said *a, howdah_error *reterr)
 {
     int64_t sequence = a->ack > 0 ? a->ack : a->nack;
     size_t at = find(r->batch, sequence);
 
+    if (at == howdah_batch_size(r->batch) && was_answered(m, sequence))
+        return HOWDAH_OK; /* again */
     if (at == howdah_batch_size(r->batch))
         return hw_fail(reterr, HOWDAH_INVALID,
                        "the command answered for event %" PRId64 ", which it does not have",
@@ -232,6 +246,7 @@ static int on_command_ended(member *m, round *r, howdah_error *reterr)
 
     cli_coprocess_end(m->command, why);
     m->command = NULL;
+    m->answered_n = 0;
     m->restart_ms = hw_clock_mono_ms() + RESTART_MS;
     if (atomic_load(&m->w->ending))
         return give_back(m, r, reterr);
@@ -261,16 +276,21 @@ static int hear_answers(member *m, round *r, howdah_error *reterr)
         }
         if (got == CLI_ANSWER_ENDED)
             return on_command_ended(m, r, reterr);
+        if (got == CLI_ANSWER_LINE && cli_line_is_empty(line))
+            got = CLI_ANSWER_NONE;
         if (got == CLI_ANSWER_LINE) {
             s = cli_said_parse(line, &a, reterr);
             if (s >= 0)
                 s = apply(m, r, &a, reterr);
-        } else if (hw_clock_mono_ms() >= leave_ms) {
+        } else if (hw_clock_mono_ms() >= leave_ms || cli_signals_hurry()) {
             return give_back(m, r, reterr);
         }
         if (s >= 0)
             s = keep_lease(m, r, reterr);
     }
+    for (size_t i = 0; s >= 0 && i < howdah_batch_size(r->batch); i++)
+        m->answered[m->answered_n++ % HOWDAH_BATCH_MAX] =
+            howdah_event_global_sequence(howdah_batch_event(r->batch, i));
     return s < 0 ? s : end_round(m, r, reterr);
 }
 
@@ -449,6 +469,7 @@ int cli_subscribe_lines(cli_context *cli, const cli_lines_request *request, howd
     if (!list)
         return hw_fail_no_memory(reterr);
     (void)pthread_mutex_init(&w.lock, NULL);
+    cli_signals_grace(HURRY_S);
     s = start_members(&w, list, &started, reterr);
     if (s >= 0)
         s = watch(&w, reterr);

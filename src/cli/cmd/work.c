@@ -326,6 +326,8 @@ static int hear(site *w, const howdah_job *job, howdah_work *work, cli_coprocess
         bool late = hw_clock_mono_ms() >= end_ms;
         int s;
 
+        if (got == CLI_ANSWER_LINE && cli_line_is_empty(line))
+            got = CLI_ANSWER_NONE;
         if (got == CLI_ANSWER_ENDED || give_up(&r) || (got == CLI_ANSWER_NONE && late))
             return drop_command(w, job, work, command, give_up(&r), late);
         if (got == CLI_ANSWER_NONE)

@@ -55,6 +55,15 @@ static bool take_member(hw_str key, hw_str value, cli_said *said)
     return true;
 }
 
+bool cli_line_is_empty(hw_str line)
+{
+    size_t i = 0;
+
+    while (i < line.len && strchr(" \t\r", line.s[i]) && line.s[i] != '\0')
+        i++;
+    return i == line.len;
+}
+
 int cli_said_parse(hw_str line, cli_said *ret_said, howdah_error *reterr)
 {
     hw_str key;

@@ -15,6 +15,8 @@ typedef struct cli_said {
     hw_str raw_result; /* of an ack: JSON, in the line; absent: none */
 } cli_said;
 
+/* It says nothing, and is passed over. */
+bool cli_line_is_empty(hw_str line);
 /* INVALID, with what a line has to look like. */
 int cli_said_parse(hw_str line, cli_said *ret_said, howdah_error *reterr);
 

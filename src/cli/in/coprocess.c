@@ -23,6 +23,9 @@ struct cli_coprocess {
     pid_t pid;
     int in;  /* our end of its stdin, -1: closed */
     int out; /* our end of its stdout, -1: closed */
+    int err; /* our end of its stderr, -1: closed */
+    bool echo;
+    cli_tail tail;
     hw_buf input;
     size_t sent; /* of it */
     hw_buf output;
@@ -42,6 +45,7 @@ static void free_process(cli_coprocess *p)
 {
     shut(&p->in);
     shut(&p->out);
+    shut(&p->err);
     hw_buf_done(&p->input);
     hw_buf_done(&p->output);
     hw_free(p);
@@ -51,20 +55,22 @@ static int open_and_spawn(cli_coprocess *p, const cli_exec_options *options)
 {
     int in[2] = {-1, -1};
     int out[2] = {-1, -1};
-    int null = -1;
-    int rc = pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ? errno : 0;
+    int err[2] = {-1, -1};
+    int rc = 0;
 
-    if (rc == 0 && !options->echo)
-        null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
+        rc = errno;
     if (rc == 0)
-        rc = cli_spawn(options, in[0], out[1], null >= 0 ? null : STDERR_FILENO, &p->pid);
+        rc = cli_spawn(options, in[0], out[1], err[1], &p->pid);
     p->in = in[1];
     p->out = out[0];
+    p->err = err[0];
     (void)fcntl(p->in, F_SETFL, O_NONBLOCK);
     (void)fcntl(p->out, F_SETFL, O_NONBLOCK);
+    (void)fcntl(p->err, F_SETFL, O_NONBLOCK);
     shut(&in[0]);
     shut(&out[1]);
-    shut(&null);
+    shut(&err[1]);
     return rc;
 }
 
@@ -78,6 +84,8 @@ int cli_coprocess_start(const cli_exec_options *options, cli_coprocess **ret_pro
         return hw_fail_no_memory(reterr);
     *p = (cli_coprocess){.in = -1,
                          .out = -1,
+                         .err = -1,
+                         .echo = options->echo,
                          .input = HW_BUF_INIT(INPUT_MAX),
                          .output = HW_BUF_INIT(2 * CLI_ANSWER_MAX)};
     rc = open_and_spawn(p, options);
@@ -136,6 +144,23 @@ static void hear(cli_coprocess *p)
         shut(&p->out);
 }
 
+/* False: there is nothing more now. */
+static bool hear_errors(cli_coprocess *p)
+{
+    char bytes[CLI_TAIL_ROOM / 2];
+    ssize_t n = p->err >= 0 ? read(p->err, bytes, sizeof bytes) : -1;
+
+    if (n > 0) {
+        cli_tail_keep(&p->tail, bytes, (size_t)n);
+        if (p->echo && write(STDERR_FILENO, bytes, (size_t)n) < 0)
+            p->echo = false;
+        return true;
+    }
+    if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        shut(&p->err);
+    return false;
+}
+
 /* A line that is whole; what was taken before it is dropped now and then. */
 static bool take_line(cli_coprocess *p, hw_str *ret_line)
 {
@@ -165,9 +190,10 @@ cli_answer cli_coprocess_answer(cli_coprocess *p, int ms, hw_str *ret_line)
     int64_t until = hw_clock_mono_ms() + ms;
 
     for (;;) {
-        struct pollfd fds[2] = {
+        struct pollfd fds[3] = {
             {.fd = p->sent < p->input.len ? p->in : -1, .events = POLLOUT},
             {.fd = p->out, .events = POLLIN},
+            {.fd = p->err, .events = POLLIN},
         };
         int64_t left = until - hw_clock_mono_ms();
 
@@ -175,25 +201,29 @@ cli_answer cli_coprocess_answer(cli_coprocess *p, int ms, hw_str *ret_line)
             return CLI_ANSWER_LINE;
         if (p->out < 0)
             return CLI_ANSWER_ENDED;
-        if (poll(fds, 2, left > 0 ? (int)left : 0) <= 0 && left <= 0)
+        if (poll(fds, 3, left > 0 ? (int)left : 0) <= 0 && left <= 0)
             return CLI_ANSWER_NONE;
         if (fds[0].revents)
             write_some(p);
         if (fds[1].revents)
             hear(p);
+        if (fds[2].revents)
+            (void)hear_errors(p);
     }
 }
 
 /* ------------------------------------------------------------------- its end */
 
-/* Whether it is gone within the time. */
-static bool wait_for(const cli_coprocess *p, int64_t ms, int *ret_status)
+/* Whether it is gone within the time.  Its stderr is heard meanwhile, or it might never end. */
+static bool wait_for(cli_coprocess *p, int64_t ms, int *ret_status)
 {
     int64_t until = hw_clock_mono_ms() + ms;
 
     for (;;) {
         pid_t pid = waitpid(p->pid, ret_status, WNOHANG);
 
+        while (hear_errors(p))
+            ;
         if (pid == p->pid || (pid < 0 && errno != EINTR))
             return true;
         if (hw_clock_mono_ms() >= until)
@@ -210,22 +240,26 @@ void cli_coprocess_end(cli_coprocess *p, char message[CLI_EXEC_MESSAGE_MAX + 1])
     bool gone;
 
     shut(&p->in);
-    gone = wait_for(p, GRACE_MS, &status);
+    gone = wait_for(p, cli_signals_hurry() ? 0 : GRACE_MS, &status);
     ended_by_us = !gone;
     if (!gone) {
         (void)kill(-p->pid, SIGTERM);
-        gone = wait_for(p, KILL_MS, &status);
+        gone = wait_for(p, cli_signals_hurry() ? 0 : KILL_MS, &status);
     }
     (void)kill(-p->pid, SIGKILL); /* what it has left */
     if (!gone)
         (void)wait_for(p, KILL_MS, &status);
     cli_signals_child_gone(p->pid);
+    while (hear_errors(p))
+        ;
     if (p->long_line)
         (void)snprintf(message, CLI_EXEC_MESSAGE_MAX,
                        "the command wrote a line of more than 1 MiB");
     else if (ended_by_us && is_silent)
         (void)snprintf(message, CLI_EXEC_MESSAGE_MAX,
                        "the command closed its output, and had to be ended");
+    else if (cli_tail_message(&p->tail, message))
+        ;
     else if (WIFSIGNALED(status))
         (void)snprintf(message, CLI_EXEC_MESSAGE_MAX, "the command was ended by signal %d (%s)",
                        WTERMSIG(status), sigdescr_np(WTERMSIG(status)));

@@ -4,7 +4,7 @@
  *   I1  Nobody waits for the other: what it has not read yet is kept here, and its answers are
  *       taken meanwhile.
  *   I2  It runs in a process group of its own, as every command does (exec.h I2).  Its stderr is
- *       ours, or nobody's.
+ *       passed on, and the last of it is kept (exec.h I3).
  *   I3  A line has at most CLI_ANSWER_MAX bytes.  A command that writes a longer one has ended, as
  *       far as we are concerned.
  */
@@ -32,7 +32,8 @@ int cli_coprocess_send(cli_coprocess *process, hw_str text, howdah_error *reterr
 cli_answer cli_coprocess_answer(cli_coprocess *process, int ms, hw_str *ret_line);
 /* It gets no more. */
 void cli_coprocess_close_input(cli_coprocess *process);
-/* Ends it, kindly first, and says how it ended; frees it. */
+/* Ends it, kindly first, unless the user is in a hurry, and tells its last lines on stderr, or how
+   it ended; frees it. */
 void cli_coprocess_end(cli_coprocess *process, char message[CLI_EXEC_MESSAGE_MAX + 1]);
 
 #endif

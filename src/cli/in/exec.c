@@ -19,7 +19,6 @@
 #include "base/text.h"
 #include "cli/in/signals.h"
 
-#define TAIL_ROOM 8192u
 #define LINES_KEPT 3
 /* Between two looks at the time, at give_up() and, without its own descriptor, at its end. */
 #define LOOK_MS 50
@@ -41,8 +40,7 @@ typedef struct child {
     int64_t kill_ms; /* and when without mercy; INT64_MAX: it was not told yet */
     bool timed_out;
     bool gave_up;
-    size_t tail_n;
-    char tail[TAIL_ROOM]; /* the last that it said */
+    cli_tail tail;
 } child;
 
 /* -1 afterwards, so that closing twice is harmless. */
@@ -244,17 +242,17 @@ static void write_input(child *c)
 }
 
 /* The last bytes, in room of a fixed size: a command may print for hours. */
-static void keep(child *c, const char *bytes, size_t n)
+void cli_tail_keep(cli_tail *tail, const char *bytes, size_t n)
 {
-    assert(n <= TAIL_ROOM / 2 && c->tail_n <= TAIL_ROOM);
-    if (n > TAIL_ROOM - c->tail_n) {
-        size_t dropped = c->tail_n - TAIL_ROOM / 2;
+    assert(n <= CLI_TAIL_ROOM / 2 && tail->n <= CLI_TAIL_ROOM);
+    if (n > CLI_TAIL_ROOM - tail->n) {
+        size_t dropped = tail->n - CLI_TAIL_ROOM / 2;
 
-        memmove(c->tail, c->tail + dropped, c->tail_n - dropped);
-        c->tail_n -= dropped;
+        memmove(tail->text, tail->text + dropped, tail->n - dropped);
+        tail->n -= dropped;
     }
-    memcpy(c->tail + c->tail_n, bytes, n);
-    c->tail_n += n;
+    memcpy(tail->text + tail->n, bytes, n);
+    tail->n += n;
 }
 
 /* What does not fit any more is read all the same: nobody waits for us (I1). */
@@ -270,7 +268,7 @@ static void keep_output(child *c, const char *bytes, size_t n)
 /* False when there is nothing more to hear now. */
 static bool listen_to(child *c, int *fd)
 {
-    char bytes[TAIL_ROOM / 2];
+    char bytes[CLI_TAIL_ROOM / 2];
     ssize_t n = read(*fd, bytes, sizeof bytes);
 
     if (n > 0 && fd == &c->out) {
@@ -278,7 +276,7 @@ static bool listen_to(child *c, int *fd)
         return true;
     }
     if (n > 0) {
-        keep(c, bytes, (size_t)n);
+        cli_tail_keep(&c->tail, bytes, (size_t)n);
         if (c->echo && write(STDERR_FILENO, bytes, (size_t)n) < 0)
             c->echo = false;
         return true;
@@ -397,21 +395,34 @@ static size_t last_lines(const char *text, size_t n)
 }
 
 /* One harmless text: it is stored as an error, and shown in terminals. */
-static void copy_message(cli_exec_result *result, const char *text, size_t n)
+static void copy_message(char message[CLI_EXEC_MESSAGE_MAX + 1], const char *text, size_t n)
 {
     bool decodes = hw_utf8_valid(text, n);
     size_t at = 0;
 
-    assert(n < sizeof result->message);
+    assert(n <= CLI_EXEC_MESSAGE_MAX);
     for (; at < n; at++) {
         unsigned char c = (unsigned char)text[at];
 
         if ((c < 0x20 && c != '\n') || c == 0x7f)
-            result->message[at] = ' ';
+            message[at] = ' ';
         else
-            result->message[at] = c >= 0x80 && !decodes ? '?' : (char)c;
+            message[at] = c >= 0x80 && !decodes ? '?' : (char)c;
     }
-    result->message[at] = '\0';
+    message[at] = '\0';
+}
+
+bool cli_tail_message(const cli_tail *tail, char message[CLI_EXEC_MESSAGE_MAX + 1])
+{
+    size_t n = tail->n;
+    size_t start;
+
+    while (n > 0 && strchr("\n\r\t ", tail->text[n - 1]))
+        n--;
+    start = last_lines(tail->text, n);
+    if (start < n)
+        copy_message(message, tail->text + start, n - start);
+    return start < n;
 }
 
 /* When the command itself said nothing. */
@@ -435,9 +446,6 @@ static void say_end(const child *c, cli_exec_result *result)
 /* What it wrote to stderr explains a failure best; its exit code is what is left without. */
 static void judge(const child *c, cli_exec_result *result)
 {
-    size_t n = c->tail_n;
-    size_t start;
-
     *result = (cli_exec_result){.gave_up = c->gave_up,
                                 .timed_out = c->timed_out,
                                 .exit_code =
@@ -445,12 +453,7 @@ static void judge(const child *c, cli_exec_result *result)
     result->ok = result->exit_code == 0;
     if (result->ok)
         return;
-    while (n > 0 && strchr("\n\r\t ", c->tail[n - 1]))
-        n--;
-    start = last_lines(c->tail, n);
-    if (start < n && !c->timed_out && !c->lost)
-        copy_message(result, c->tail + start, n - start);
-    else
+    if (c->timed_out || c->lost || !cli_tail_message(&c->tail, result->message))
         say_end(c, result);
 }
 

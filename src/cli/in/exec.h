@@ -45,6 +45,17 @@ typedef struct cli_exec_result {
     char message[CLI_EXEC_MESSAGE_MAX + 1]; /* why not: its last lines on stderr, or its end */
 } cli_exec_result;
 
+/* What a command has said on stderr: the last of it (I3). */
+#define CLI_TAIL_ROOM 8192u
+typedef struct cli_tail {
+    size_t n;
+    char text[CLI_TAIL_ROOM];
+} cli_tail;
+/* n is at most half of the room. */
+void cli_tail_keep(cli_tail *tail, const char *bytes, size_t n);
+/* Its last lines, as one harmless text; false: there is nothing in them. */
+bool cli_tail_message(const cli_tail *tail, char message[CLI_EXEC_MESSAGE_MAX + 1]);
+
 /* Only starts it, with these as its standard descriptors (out -1: ours); an errno, 0: it runs. */
 int cli_spawn(const cli_exec_options *options, int in, int out, int err, pid_t *ret_pid);
 /* Runs it and waits for its end.  FAILED only when it could not be started. */

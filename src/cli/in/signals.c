@@ -12,10 +12,11 @@
 static _Atomic(howdah_bus *) watched_bus;
 static volatile sig_atomic_t caught;
 static volatile sig_atomic_t is_service;
+static volatile sig_atomic_t in_hurry;
+static volatile unsigned grace_s;                 /* 0: a second signal kills */
 static _Atomic(pid_t) children[CLI_CHILDREN_MAX]; /* 0: nobody */
 
-/* The user does not want to wait any longer: the commands that we run end as well. */
-static void die_of(int number)
+static void end_children(int number)
 {
     for (size_t i = 0; i < CLI_CHILDREN_MAX; i++) {
         pid_t group = atomic_load(&children[i]);
@@ -23,8 +24,23 @@ static void die_of(int number)
         if (group > 0)
             (void)kill(-group, number);
     }
+}
+
+/* The user does not want to wait any longer: the commands that we run end as well. */
+static void die_of(int number)
+{
+    end_children(number);
     (void)signal(number, SIG_DFL);
     (void)raise(number); /* delivered when the handler returns */
+}
+
+/* The time of a second signal is over. */
+static void on_alarm(int number)
+{
+    (void)number;
+    end_children(SIGKILL);
+    (void)signal(caught, SIG_DFL);
+    (void)raise(caught);
 }
 
 /* As a shell reports it, but for a service that was asked to end and did. */
@@ -39,8 +55,14 @@ static void on_signal(int number)
     int saved = errno;
     howdah_bus *bus = atomic_load(&watched_bus);
 
-    if (caught) {
+    if (caught && (!grace_s || in_hurry)) {
         die_of(number);
+        return;
+    }
+    if (caught) {
+        in_hurry = 1;
+        end_children(SIGKILL);
+        (void)alarm(grace_s);
         return;
     }
     caught = number;
@@ -115,6 +137,22 @@ void cli_signals_child_gone(pid_t group)
 int cli_signal_caught(void)
 {
     return caught;
+}
+
+void cli_signals_grace(unsigned seconds)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGALRM, &action, NULL);
+    grace_s = seconds;
+}
+
+bool cli_signals_hurry(void)
+{
+    return in_hurry != 0;
 }
 
 void cli_signals_service(void)
