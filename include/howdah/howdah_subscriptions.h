@@ -200,16 +200,20 @@ typedef struct howdah_subscription_info {
     int64_t delivered;     /* by this handle, each try counted; 0 in a walk */
     int64_t dead_letters;  /* open ones; only in a walk */
     int64_t skips;         /* open ones; only in a walk */
-    int64_t updated_at_us; /* only in a walk, otherwise HOWDAH_NO_TIME */
+    int64_t updated_at_us; /* only in a walk, otherwise HOWDAH_NO_TIME.  Of a shared one: when an
+                              operator changed it; its members' progress does not count */
     const char *stream;    /* NULL: all */
     bool originals_only;
-    bool shared; /* members of a group take its events, and nobody owns it */
+    bool shared;        /* members of a group take its events, and nobody owns it */
+    int64_t lag_age_ms; /* only in a walk: since when the oldest event that is left has been in the
+                           log, by the store's clock, whether or not it matches; HOWDAH_ABSENT: none
+                           is left */
 } howdah_subscription_info;
 
 #define HOWDAH_SUBSCRIPTION_INFO_INIT                                                              \
     {                                                                                              \
         sizeof(howdah_subscription_info), NULL, NULL, HOWDAH_SUBSCRIPTION_WAITING, NULL, NULL, 0,  \
-            0, 0, NULL, 0, 0, 0, 0, 0, 0, HOWDAH_NO_TIME, NULL, false, false                       \
+            0, 0, NULL, 0, 0, 0, 0, 0, 0, HOWDAH_NO_TIME, NULL, false, false, HOWDAH_ABSENT        \
     }
 
 /* MISUSE while a runner serves the bus, except in the subscription's own handler. */

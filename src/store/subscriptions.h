@@ -78,6 +78,8 @@ typedef enum hw_sub_status {
     HW_SUB_HALTED /* fail=closed, or an anchor that does not fit: waits for release or repair */
 } hw_sub_status;
 
+#define HW_LAG_RANGES_MAX 1000
+
 /* A subscription as it is stored.  Texts and outstanding live as long as the call's callback, or in
    buf: see each operation. */
 typedef struct hw_sub_row {
@@ -105,6 +107,9 @@ typedef struct hw_sub_row {
     int64_t skips;        /* not resolved yet */
     bool shared;          /* members of a group take its events: high and outstanding are the
                              group's, and nobody owns it */
+    int64_t lag_age_ms;   /* load(), list(): how long the oldest event above high, outstanding or in
+                             still has been there, by the store's clock; HOWDAH_ABSENT: none is.  Of
+                             more than HW_LAG_RANGES_MAX ranges only the first are looked into */
 } hw_sub_row;
 
 typedef struct hw_take {

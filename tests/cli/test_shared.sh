@@ -354,8 +354,11 @@ it_is_shared_or_not() {
 a_reset_counts_before_a_member_comes() {
     _streams 3
     run 0 subscribe g --shared --until-caught-up
+    run 0 sub show g
+    equals "$(field lag_age_s)" null
     run 0 sub reset g --to 1
     equals "$(field lag)" 2
+    field lag_age_s | grep -q '^[0-9][0-9]*[.][0-9][0-9][0-9]$' || fail "lag_age_s"
     equals "$(field instance)" shared
     run 1 sub wait g --timeout 10ms
     run 3 subscribe g --max 1

@@ -19,11 +19,17 @@ show_has_the_fields_of_the_contract() {
     run 0 subscribe mail --pattern 'order.*' --max 2 --timeout 20s
     run 0 sub show mail
     equals "$(lines out)" 1
-    equals "$(_json '" ".join(d)')" "subscriber_id high contiguous holes head lag owner token state pattern updated_at dead_letters skips reason stream originals instance outstanding"
+    equals "$(_json '" ".join(d)')" "subscriber_id high contiguous holes head lag lag_age_s owner token state pattern updated_at dead_letters skips reason stream originals instance outstanding"
     equals "$(_json 'd["subscriber_id"], d["high"], d["contiguous"], d["holes"], d["head"], d["lag"]')" \
         "('mail', 2, 2, [], 3, 1)"
     equals "$(_json 'd["owner"], d["token"], d["state"], d["pattern"], d["dead_letters"], d["skips"], d["reason"]')" \
         "(None, 1, 'waiting', 'order.*', 0, 0, None)"
+    _json 'd["lag_age_s"]' | grep -q '^[0-9][0-9]*[.][0-9]*$' || fail "lag_age_s"
+    in_terminal 100 "'$HOWDAH' sub show mail"
+    has out 'oldest left'
+    run 0 subscribe mail --until-caught-up
+    run 0 sub show mail
+    equals "$(_json 'd["lag"], d["lag_age_s"]')" "(0, None)"
     _json 'd["updated_at"]' | grep -q '^20[0-9-]*T[0-9:.]*Z$' || fail "updated_at"
 }
 

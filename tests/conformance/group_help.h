@@ -101,17 +101,19 @@ typedef struct seen_info {
     int64_t lag;
     int64_t high;
     int64_t contiguous;
+    int64_t lag_age_ms;
 } seen_info;
 
 static inline int keep_info(void *ctx, const howdah_subscription_info *info)
 {
-    *(seen_info *)ctx = (seen_info){info->state, info->lag, info->high, info->contiguous};
+    *(seen_info *)ctx =
+        (seen_info){info->state, info->lag, info->high, info->contiguous, info->lag_age_ms};
     return 0;
 }
 
 static inline seen_info look(howdah_bus *bus)
 {
-    seen_info info = {HOWDAH_SUBSCRIPTION_WAITING, -1, -1, -1};
+    seen_info info = {HOWDAH_SUBSCRIPTION_WAITING, -1, -1, -1, -2};
 
     cf_ok(howdah_subscriptions_walk(bus, NAME, keep_info, &info, &cf_error));
     return info;

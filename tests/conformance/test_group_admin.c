@@ -1,7 +1,9 @@
 /* test_group_admin.c - groups in the hands of an operator, and how their members wait. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "group_help.h"
 
 static int count_members(void *ctx, const howdah_member_info *info)
@@ -30,6 +32,30 @@ static void its_place_and_its_lag_are_those_of_the_group(void **state)
     ack(batch);
     assert_int_equal(look(c->bus).lag, 0);
     assert_int_equal(look(c->bus).contiguous, 3);
+}
+
+static void its_oldest_event_that_is_left_has_an_age(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join(c->bus);
+    howdah_batch *batch;
+    int64_t began_ms;
+    int64_t age_ms;
+
+    assert_int_equal(look(c->bus).lag_age_ms, HOWDAH_ABSENT);
+    append_n(c->bus, "a", 1);
+    while (look(c->bus).lag_age_ms < 300)
+        (void)usleep(10000);
+    began_ms = hw_clock_mono_ms();
+    append_n(c->bus, "a", 2);
+    assert_true(look(c->bus).lag_age_ms >= 300); /* the oldest one's, not the newest one's */
+    batch = fetch(member);
+    assert_true(look(c->bus).lag_age_ms >= 300);
+    cf_ok(howdah_batch_ack_upto(batch, 1, &cf_error));
+    age_ms = look(c->bus).lag_age_ms;
+    assert_in_range(age_ms, 0, hw_clock_mono_ms() - began_ms + 2);
+    ack(batch);
+    assert_int_equal(look(c->bus).lag_age_ms, HOWDAH_ABSENT);
 }
 
 static void members_with_batches_are_listed(void **state)
@@ -275,6 +301,7 @@ static void a_lane_that_waits_for_long_keeps_its_order(void **state)
 
 static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(its_place_and_its_lag_are_those_of_the_group),
+    CF_SUB_TEST(its_oldest_event_that_is_left_has_an_age),
     CF_SUB_TEST(members_with_batches_are_listed),
     CF_SUB_TEST(paused_it_gives_nothing_out_and_acks_count),
     CF_SUB_TEST(a_reset_takes_batches_away_and_starts_elsewhere),

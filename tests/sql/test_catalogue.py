@@ -134,7 +134,7 @@ def every_function_tells_its_volatility():
                         "group_ranges_end", "group_ranges_expired", "group_remake", "group_reserve", "group_reserve_extend", "group_resolve_holes", "group_retry_ack", "group_retry_on", "group_spent", "group_stands",
                         "group_take", "group_take_range", "group_take_retry", "group_wake_dead_letters",
                         "group_without_stuck", "job_cancel", "job_dead_letters_set_state", "job_rerun", "knowledge",
-                        "knowledge_of", "log_completed", "log_end", "log_here", "log_look", "nack", "poll",
+                        "knowledge_of", "lag_age_s", "log_completed", "log_end", "log_here", "log_look", "nack", "poll",
                         "promote_keys", "publish", "purge_events", "purge_jobs", "purge_lots", "purge_of",
                         "purge_take", "purged_note", "push", "push_arrays", "push_batch", "query_pin", "queue_arm",
                         "queue_bind", "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release",

@@ -2,6 +2,7 @@
 """Groups: members that know nothing but the SQL functions share a subscription, each stream in order."""
 import json
 import random
+import re
 import subprocess
 import sys
 
@@ -636,6 +637,34 @@ def the_end_of_the_log_is_the_frontier_with_its_holes():
         assert drain(name) == [("late", 1)]
 
 
+def the_age_of_what_is_left_is_that_of_its_oldest_event():
+    name = fresh()
+    for _ in range(3):
+        append(name, "a")
+        bus.sql("SELECT pg_sleep(0.02)")
+    one, two, high = (int(n) for n in bus.column("SELECT global_sequence FROM {}.events WHERE stream = '%s:a' ORDER BY 1" % name))
+    top = int(bus.one("SELECT max(global_sequence) FROM {}.events"))
+    assert bus.one("SELECT {}.lag_age_s(%d)" % top) is None
+    assert bus.one("SELECT {}.lag_age_s(%d, '{%d,%d}')" % (top + 9, top + 1, top + 2)) is None  # no event is there
+    for arguments, oldest in (("%d" % (one - 1), 1), ("%d" % two, 3), ("%d, '{%d,%d}'" % (high, two, two), 2),
+                              ("%d, '{%d,%d}', '{%d,%d}'" % (high, high, high, one, one), 1)):
+        found = bus.column("WITH a AS MATERIALIZED (SELECT clock_timestamp() AS before,"
+                           " {}.lag_age_s(%s) * interval '1 second' AS age, clock_timestamp() AS after)"
+                           " SELECT e.version FROM {}.events AS e, a WHERE e.stream = '%s:a' AND e.recorded_at"
+                           " BETWEEN a.before - a.age - interval '1 ms' AND a.after - a.age + interval '1 ms'" % (arguments, name))
+        assert str(oldest) in found, (arguments, found)
+
+
+def the_age_of_what_is_left_costs_no_scan():
+    name = fresh()
+    bus.sql("SELECT count({}.append('%s:' || i, '%s.made')) FROM generate_series(1, 3000) AS i" % (name, name))
+    last = int(bus.one("SELECT max(global_sequence) FROM {}.events"))
+    plan = [row[0] for row in bus.sql("SELECT {}.lag_age_s(0); EXPLAIN (ANALYZE, BUFFERS, TIMING OFF)"
+                                      " SELECT {}.lag_age_s(%d, '{%d,%d}')" % (last, last, last))]
+    pages = sum(int(n) for line in plan for n in re.findall(r"(?:hit|read)=(\d+)", line) if "Planning" not in line)
+    assert pages < 40, plan
+
+
 def a_sequence_below_a_groups_place_is_told():
     name = fresh()
     append(name, "a", 3)
@@ -785,6 +814,8 @@ if __name__ == "__main__":
         an_event_that_is_younger_than_the_statement_that_takes_it_comes,
         a_member_that_sleeps_is_woken_by_an_append,
         the_end_of_the_log_is_the_frontier_with_its_holes,
+        the_age_of_what_is_left_is_that_of_its_oldest_event,
+        the_age_of_what_is_left_costs_no_scan,
         a_sequence_below_a_groups_place_is_told,
         bad_input_is_refused_with_field_rule_and_length,
         members_that_looked_in_and_streams_that_were_seen_leave_nothing_behind,

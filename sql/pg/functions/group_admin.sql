@@ -454,6 +454,38 @@ BEGIN
 END
 $howdah$;
 
+-- lag_age_s(high, outstanding, still) -> double precision
+--
+-- For how many seconds the oldest event that is above high, or in one of the ranges (first, last, first ...), has been
+-- in the log.  NULL: there is none.  For people: of more than 1,000 ranges only the first are looked into, and what the
+-- subscription does not take counts, too.  Each range costs one descent of the primary key.
+-- Reads: events.
+CREATE OR REPLACE FUNCTION @schema@.lag_age_s(high bigint, outstanding bigint[] DEFAULT '{}', still bigint[] DEFAULT '{}')
+RETURNS double precision
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+DECLARE
+    range  record;
+    oldest timestamptz;
+BEGIN
+    FOR range IN
+        (SELECT u.ranges[i] AS first, least(u.ranges[i + 1], high) AS last
+         FROM (VALUES (outstanding), (still)) AS u(ranges), generate_series(1, cardinality(u.ranges), 2) AS i
+         WHERE u.ranges[i] <= high ORDER BY 1 LIMIT 1000)
+        UNION ALL SELECT high + 1, 9223372036854775807
+        ORDER BY 1
+    LOOP
+        SELECT e.recorded_at INTO oldest FROM @schema@.events AS e
+        WHERE e.global_sequence BETWEEN range.first AND range.last ORDER BY e.global_sequence LIMIT 1;
+        EXIT WHEN FOUND;
+    END LOOP;
+    RETURN CASE WHEN oldest IS NOT NULL THEN greatest(extract(epoch FROM clock_timestamp() - oldest), 0) END;
+END
+$howdah$;
+
 -- unshare(subscriber) -> void
 --
 -- A shared subscription becomes one of a single process, and goes on where it is: what was not handled is outstanding.

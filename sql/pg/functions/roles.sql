@@ -42,7 +42,7 @@ DECLARE
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
                                         'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
     shares     constant text[] := ARRAY['subscribe', 'unshare', 'fetch', 'ack', 'nack', 'extend_lease', 'release_batch', 'shorten_batch',
-                                        'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_nack', 'group_stands', 'group_moved', 'group_tids', 'group_outlook', 'group_progress', 'group_members', 'subscription_arm', 'subscription_pause',
+                                        'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_nack', 'group_stands', 'group_moved', 'group_tids', 'group_outlook', 'group_progress', 'lag_age_s', 'group_members', 'subscription_arm', 'subscription_pause',
                                         'subscription_resume', 'subscription_reset', 'subscription_remove'];
     -- What subscribers may do with each table or sequence.
     tables     constant text[] := ARRAY[

@@ -93,7 +93,10 @@ static int on_row(void *ctx, const hw_sub_row *row)
         .stream = row->filter.stream.s,
         .originals_only = row->filter.originals,
         .shared = row->shared,
+        .lag_age_ms = HOWDAH_ABSENT,
     };
+    if (info.lag > 0) /* else it is of an event that came since the head was read */
+        info.lag_age_ms = row->lag_age_ms;
 
     return w->fn(w->ctx, &info);
 }

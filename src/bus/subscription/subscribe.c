@@ -373,6 +373,7 @@ static howdah_subscription_info info_of(const howdah_subscription *subscription)
         .lag = head - d->high + hw_ranges_count(&d->missing) + hw_ranges_count(&d->pending),
         .delivered = subscription->delivered,
         .updated_at_us = HOWDAH_NO_TIME,
+        .lag_age_ms = HOWDAH_ABSENT,
     };
 }
 
@@ -396,6 +397,7 @@ static howdah_subscription_info shared_info_of(const howdah_subscription *subscr
         .owner = subscription->shared->member,
         .delivered = subscription->delivered,
         .updated_at_us = HOWDAH_NO_TIME,
+        .lag_age_ms = HOWDAH_ABSENT,
         .shared = true,
     };
 }

@@ -101,6 +101,14 @@ static void get_members_n(const void *thing, cli_value *v)
     v->number = (int64_t)shown->members_n;
 }
 
+static void get_lag_age(const void *thing, cli_value *v)
+{
+    const howdah_subscription_info *info = thing;
+
+    v->absent = info->lag_age_ms == HOWDAH_ABSENT;
+    v->number = info->lag_age_ms;
+}
+
 /* All that chooses its events, in one cell. */
 static void get_choice(const void *thing, cli_value *v)
 {
@@ -125,6 +133,7 @@ static const cli_field fields[] = {
     {"members_n", CLI_NUMBER, "members with batches", .get = get_members_n},
     {"head", CLI_NUMBER, AT(head)},
     {"lag", CLI_NUMBER, AT(lag)},
+    {"lag_age_s", CLI_AGE, "oldest left", .get = get_lag_age},
     {"owner", CLI_TEXT, .style = CLI_DIM, .none = "(nobody)", .blank = "-", AT(owner)},
     {"token", CLI_NUMBER, AT(token)},
     {"state", CLI_WORD, .get = get_state},
@@ -142,20 +151,21 @@ static const cli_field fields[] = {
 
 const cli_entity cli_subscription = {
     fields,
-    .json = "subscriber_id high contiguous holes head lag owner token state pattern updated_at "
-            "dead_letters skips reason stream originals instance outstanding",
+    .json = "subscriber_id high contiguous holes head lag lag_age_s owner token state pattern "
+            "updated_at dead_letters skips reason stream originals instance outstanding",
     .show =
         "subscriber_id state reason pattern stream revisions high contiguous outstanding_ranges "
-        "head lag owner token dead_letters skips updated_at",
+        "head lag lag_age_s owner token dead_letters skips updated_at",
     .table = "subscriber_id state high lag dead_letters choice owner",
 };
 
 const cli_entity cli_subscription_with_members = {
     fields,
-    .json = "subscriber_id high contiguous holes head lag owner token state pattern updated_at "
-            "dead_letters skips reason stream originals instance outstanding members",
-    .show = "subscriber_id state instance reason pattern stream revisions high contiguous "
-            "outstanding_ranges head lag owner members_n token dead_letters skips updated_at",
+    .json = "subscriber_id high contiguous holes head lag lag_age_s owner token state pattern "
+            "updated_at dead_letters skips reason stream originals instance outstanding members",
+    .show =
+        "subscriber_id state instance reason pattern stream revisions high contiguous "
+        "outstanding_ranges head lag lag_age_s owner members_n token dead_letters skips updated_at",
 };
 
 #undef AT

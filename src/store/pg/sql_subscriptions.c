@@ -58,15 +58,17 @@
 
 /* A row as subscriptions.c decodes it; from s, but for the token, the owner and the time before. */
 #define IS_SHARED "s.lease_until IS NOT DISTINCT FROM 'infinity'"
-#define ROW_AT(high, outstanding, token, owner, updated_at, held)                                                        \
+#define ROW_AT(high, outstanding, token, owner, updated_at, held, lag_age_ms)                                            \
     "s.subscriber_id, s.pattern, " high ", " outstanding ", s.anchor_sequence, s.anchor_id, s.timeline,"      \
     " " token ", " owner ", " held ", s.status, s.reason, s.suspect_sequence,"                     \
     " s.suspect_attempts, s.created_at, " updated_at ","                                           \
     " (SELECT count(*) FROM " DEAD_LETTERS " AS d WHERE d.resolved_at IS NULL"                          \
     "  AND " OF("s.subscriber_id") "),"                                                            \
     " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS NULL"                       \
-    "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still, s.moves, " IS_SHARED
-#define ROW(token, owner, updated_at, held) ROW_AT("s.high", "s.outstanding", token, owner, updated_at, held)
+    "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still, s.moves, " IS_SHARED \
+    ", " lag_age_ms
+#define ROW(token, owner, updated_at, held)                                                        \
+    ROW_AT("s.high", "s.outstanding", token, owner, updated_at, held, "NULL::bigint")
 /* clang-format on */
 
 /* Of the sequence itself, not of the log: numbers that nobody has committed yet count as drawn. */
@@ -255,7 +257,10 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                                          "coalesce(p.outstanding, s.outstanding)", "s.token",
                                          "s.owner", "s.updated_at",
                                          "coalesce(s.lease_until > clock_timestamp(), false) OR"
-                                         " " IS_LOCKED("k.hash")) " FROM " SUBS " AS s"
+                                         " " IS_LOCKED("k.hash"),
+                                         "(@schema@.lag_age_s(coalesce(p.high, s.high),"
+                                         " coalesce(p.outstanding, s.outstanding), s.still)"
+                                         " * 1000)::bigint") " FROM " SUBS " AS s"
                         ", LATERAL @schema@.group_progress(CASE WHEN " IS_SHARED
                         "  THEN s.subscriber_id END) AS p, LATERAL"
                         " (SELECT " LOCK_HASH("s.subscriber_id") " AS hash) AS k"

@@ -74,7 +74,8 @@ enum column {
     ORIGINALS,
     STILL,
     MOVES,
-    SHARED
+    SHARED,
+    LAG_AGE_MS /* only of those that are listed */
 };
 
 /* first: the column that the row starts with.  ret_stop: what fn said. */
@@ -105,6 +106,7 @@ static int hand_row(const PGresult *r, int row, int first, hw_str log, hw_sub_ro
         .dead_letters = hw_pg_get_int8(r, row, first + DEAD_LETTERS),
         .skips = hw_pg_get_int8(r, row, first + SKIPS),
         .shared = hw_pg_get_bool(r, row, first + SHARED),
+        .lag_age_ms = hw_pg_get_int8_or(r, row, first + LAG_AGE_MS, HOWDAH_ABSENT),
     };
     int s;
 

@@ -235,6 +235,45 @@ static int take_group_place(hw_sqlite *store, hw_sub_row *row, hw_range **outsta
                                     &row->outstanding_n, reterr);
 }
 
+/* HOWDAH_END: the range has no event. */
+static int oldest_in(hw_sqlite *store, sqlite3_stmt *stmt, int64_t first, int64_t last,
+                     int64_t *ret_age_ms, howdah_error *reterr)
+{
+    int s;
+
+    (void)sqlite3_bind_int64(stmt, 1, first);
+    (void)sqlite3_bind_int64(stmt, 2, last);
+    s = hw_sqlite_step(store, stmt, "read", reterr);
+    if (s == HOWDAH_OK) {
+        int64_t age_us = hw_clock_wall_us() - sqlite3_column_int64(stmt, 0);
+
+        *ret_age_ms = age_us > 0 ? age_us / 1000 : 0;
+    }
+    (void)sqlite3_reset(stmt);
+    return s;
+}
+
+/* See hw_sub_row. */
+static int take_lag_age(hw_sqlite *store, hw_sub_row *row, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store,
+                              "SELECT recorded_at FROM main.howdah_events WHERE global_sequence"
+                              " BETWEEN ?1 AND ?2 ORDER BY global_sequence LIMIT 1",
+                              &stmt, reterr);
+
+    row->lag_age_ms = HOWDAH_ABSENT;
+    if (s >= 0)
+        s = HOWDAH_END;
+    for (size_t i = 0; s == HOWDAH_END && i < row->outstanding_n && i < HW_LAG_RANGES_MAX; i++)
+        s = oldest_in(store, stmt, row->outstanding[i].first, row->outstanding[i].last,
+                      &row->lag_age_ms, reterr);
+    if (s == HOWDAH_END)
+        s = oldest_in(store, stmt, row->high + 1, INT64_MAX, &row->lag_age_ms, reterr);
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
 /* The row's list of ranges lives as long as the call. */
 static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
@@ -247,6 +286,8 @@ static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error 
         s = take_group_place(w->store, &row, &outstanding, reterr);
         row.outstanding = outstanding;
     }
+    if (s >= 0)
+        s = take_lag_age(w->store, &row, reterr);
     w->n++;
     if (s >= 0)
         *ret_stop = w->fn(w->ctx, &row) != 0;
