@@ -142,6 +142,32 @@ static void a_reset_counts_before_a_member_has_seen_it(void **state)
     assert_int_equal(look(c->bus).lag, 0);
 }
 
+static void a_reset_takes_batches_away_before_a_member_has_seen_it(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join(c->bus);
+    char text[200] = "";
+    howdah_batch *batch;
+
+    append_n(c->bus, "a", 3);
+    batch = fetch(member);
+    assert_int_equal(howdah_subscription_unshare(c->bus, NAME, &cf_error), HOWDAH_CONFLICT);
+    cf_ok(howdah_subscription_reset(c->bus, NAME, 1, &cf_error));
+    cf_ok(howdah_members_walk(c->bus, NAME, count_members, text, &cf_error));
+    assert_string_equal(text, "");
+    cf_ok(howdah_subscription_unshare(c->bus, NAME, &cf_error));
+    assert_int_equal(look(c->bus).high, 1);
+    assert_int_equal(look(c->bus).lag, 2);
+    howdah_batch_free(batch);
+    batch = fetch(join_with(c->bus, defaults()));
+    assert_batch(batch, "2 3");
+    cf_ok(howdah_subscription_reset(c->bus, NAME, HOWDAH_FROM_START, &cf_error));
+    cf_ok(howdah_subscription_remove(c->bus, NAME, &cf_error));
+    assert_int_equal(howdah_subscriptions_walk(c->bus, NAME, keep_info, NULL, &cf_error),
+                     HOWDAH_NOT_FOUND);
+    howdah_batch_free(batch);
+}
+
 static void a_group_cannot_start_where_the_log_has_not_been(void **state)
 {
     cf *c = *state;
@@ -306,6 +332,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(paused_it_gives_nothing_out_and_acks_count),
     CF_SUB_TEST(a_reset_takes_batches_away_and_starts_elsewhere),
     CF_SUB_TEST(a_reset_counts_before_a_member_has_seen_it),
+    CF_SUB_TEST(a_reset_takes_batches_away_before_a_member_has_seen_it),
     CF_SUB_TEST(a_group_cannot_start_where_the_log_has_not_been),
     CF_SUB_TEST(a_subscription_becomes_shared_where_it_is_and_back),
     CF_SUB_TEST(it_is_removed_when_nobody_has_a_batch),

@@ -249,7 +249,8 @@ $howdah$;
 
 -- group_members(subscriber) -> rows of (member, batches, events, oldest_age_s)
 --
--- The members that have batches whose lease has not ended, by name ('' for those without one).
+-- The members that have batches whose lease has not ended, by name ('' for those without one).  None when the
+-- subscription was reset since: the batches are lost.
 -- Errors: UH003, UH004.
 -- Reads: group_places, group_lots, group_retries.
 CREATE OR REPLACE FUNCTION @schema@.group_members(
@@ -271,6 +272,7 @@ BEGIN
           UNION ALL
           SELECT r.member, r.taken, r.taken_at FROM @schema@.group_retries AS r
           WHERE r.group_id = g.group_id AND r.until > clock_timestamp()) AS x
+    WHERE g.in_place
     GROUP BY coalesce(x.member, '') ORDER BY 1;
 END
 $howdah$;

@@ -141,6 +141,10 @@ static int group_members(hw_store *base, hw_str subscriber_id, hw_member_fn fn, 
     if (s < 0)
         return s;
     s = hw_sqlite_group_load(&g, store, subscriber_id, reterr);
+    if (s >= 0 && !g.in_place) { /* it was reset: the batches are lost */
+        hw_sqlite_group_done(&g);
+        return HOWDAH_OK;
+    }
     if (s >= 0)
         s = hw_sqlite_prepare(store, MEMBERS_SQL, &stmt, reterr);
     if (s >= 0) {
