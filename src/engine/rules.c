@@ -262,8 +262,9 @@ int hw_rule_numbers(const hw_number_rule *rules, size_t n, howdah_error *reterr)
     for (size_t i = 0; i < n; i++)
         if (rules[i].value < rules[i].min || rules[i].value > rules[i].max)
             return hw_fail_field(reterr, HOWDAH_INVALID, rules[i].field,
-                                 "must be %lld to %lld, not %lld", (long long)rules[i].min,
-                                 (long long)rules[i].max, (long long)rules[i].value);
+                                 "must be %lld to %lld%s, not %lld%s", (long long)rules[i].min,
+                                 (long long)rules[i].max, rules[i].unit, (long long)rules[i].value,
+                                 rules[i].unit);
     return HOWDAH_OK;
 }
 

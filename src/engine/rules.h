@@ -47,12 +47,13 @@ int hw_rule_expected(int64_t expected_version, howdah_error *reterr);
 /* A PostgreSQL schema name: 1..48 bytes, UTF-8, no control characters, not pg_... */
 int hw_rule_schema_name(hw_str name, howdah_error *reterr);
 
-/* Options that are numbers: the first one that is not min to max. */
+/* Options that are numbers: the first one that is not min to max, in their unit. */
 typedef struct hw_number_rule {
     const char *field;
     int64_t value;
     int64_t min;
     int64_t max;
+    const char *unit; /* " ms", "" */
 } hw_number_rule;
 
 int hw_rule_numbers(const hw_number_rule *rules, size_t n, howdah_error *reterr);

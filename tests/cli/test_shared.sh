@@ -328,6 +328,12 @@ options_that_make_no_sense_are_told() {
     has err '--exec and --exec-lines exclude each other'
     run 6 subscribe g --shared --key some
     has err 'key'
+    run 6 subscribe g --shared --batch 100000
+    has err 'batch: must be 1 to 10000, not 100000'
+    run 6 subscribe g --batch 1000000
+    has err 'batch: must be 1 to 100000, not 1000000'
+    run 6 subscribe g --shared --lease 300ms
+    has err 'lease: must be 500 to 86400000 ms, not 300 ms'
 }
 
 it_is_shared_or_not() {
@@ -349,6 +355,36 @@ it_is_shared_or_not() {
     run 3 sub unshare g
     has err 'the subscription g is not shared'
     run 4 sub unshare nobody
+}
+
+who_is_in_the_way_is_told_with_the_next_step() {
+    _streams 3
+    "$HOWDAH" subscribe g --exec 'touch begun; while [ ! -e go ]; do sleep 0.05; done' >/dev/null 2>&1 &
+    alone=$!
+    wait_until test -e begun
+    run 3 subscribe g --shared --max 1
+    has err 'a process runs the subscription g'
+    has err 'stop it first'
+    touch go
+    kill -TERM $alone
+    ends $alone 0
+    rm begun go
+    "$HOWDAH" subscribe g --shared --exec 'touch begun; while [ ! -e go ]; do sleep 0.05; done' >/dev/null 2>&1 &
+    member=$!
+    wait_until test -e begun
+    run 3 sub unshare g
+    has err 'members have batches'
+    has err 'stop them, or wait until their leases end'
+    touch go
+    kill -TERM $member
+    ends $member 0
+}
+
+a_closed_group_tells_how_often_the_event_failed() {
+    _streams 1
+    run 1 subscribe g --shared --on-fail closed --max-retries 0 --until-caught-up --exec false
+    run 0 sub show g
+    has out 'event 1 failed 1 time: '
 }
 
 a_reset_counts_before_a_member_comes() {

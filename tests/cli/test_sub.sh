@@ -81,6 +81,8 @@ reset_moves_it() {
     empty out
     run 6 sub reset a --to 6
     run 6 sub reset a --to middle
+    run 6 sub reset a --to 2026-01-01
+    has err 'a TIME is RFC 3339 with an offset, like 2026-01-31T09:30:00Z'
     run 2 sub reset a
     has err "sub reset NAME --to start|end|N|TIME"
     run 4 sub reset nobody --to start

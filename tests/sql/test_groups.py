@@ -702,6 +702,7 @@ def bad_input_is_refused_with_field_rule_and_length():
         ("SELECT {}.ack('%s', 'x')" % name, "UH006", "^token: .* in 1 bytes$"),
         ("SELECT {}.ack('%s', NULL)" % name, "UH006", "^token: "),
         ("SELECT {}.fetch('%s', acked => 'l1-0')" % name, "UH006", "^token: .* in 4 bytes$"),  # of lots that nobody has
+        ("SELECT {}.fetch(NULL)", "UH006", "^subscriber_id: must have 1 to 255 bytes, in 0 bytes$"),
         ("SELECT {}.ack('nobody', 'l1-1')", "UH004", "^there is no subscription nobody$"))
     assert bus.one("SELECT count(*) FROM {}.subscriptions WHERE subscriber_id = 'x'") == "0"
 

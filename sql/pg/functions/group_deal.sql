@@ -15,7 +15,7 @@ $howdah$;
 -- The group of this name.  sound is false when the addresses in its lots may be worthless (I7 of 0007_groups),
 -- in_place when its subscription was put elsewhere, or is new (I9).  process is the caller's (see
 -- group_reserve()); 0: any.
--- Errors: UH004 there is no such subscription, UH003 it is not shared.
+-- Errors: UH004 there is no such subscription, UH003 it is not shared, UH006.
 -- Reads: groups, group_marks, subscriptions.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.group_of(subscriber text) RETURNS @schema@.group_state
 LANGUAGE plpgsql STABLE
@@ -37,6 +37,9 @@ BEGIN
     WHERE k.subscriber_id = subscriber;
     IF g.group_id IS NOT NULL THEN
         RETURN g;
+    END IF;
+    IF subscriber IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'subscriber_id: must have 1 to 255 bytes, in 0 bytes';
     END IF;
     IF EXISTS (SELECT FROM @schema@.subscriptions AS s WHERE s.subscriber_id = subscriber) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = format('the subscription %s is not shared', subscriber),

@@ -116,7 +116,7 @@ BEGIN
     END IF;
     IF outcome = 'halted' THEN
         UPDATE @schema@.subscriptions AS s
-        SET status = 'halted', reason = left(format('event %s failed %s times: %s', seq, tries, why), 255), updated_at = clock_timestamp()
+        SET status = 'halted', reason = left(format('event %s failed %s %s: %s', seq, tries, CASE WHEN tries = 1 THEN 'time' ELSE 'times' END, why), 255), updated_at = clock_timestamp()
         WHERE s.subscriber_id = g.subscriber_id;
         PERFORM pg_notify(@schema_text@ || '_control', '');
     END IF;

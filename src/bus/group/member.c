@@ -55,18 +55,18 @@ void hw_groups_close(howdah_bus *bus)
 static int check_numbers(const howdah_member_options *o, howdah_error *reterr)
 {
     const hw_number_rule rules[] = {
-        {"max_events", o->max_events, 1, HOWDAH_BATCH_MAX},
-        {"lease", o->lease_ms, 1, DAY_MS},
-        {"start", o->start, HOWDAH_FROM_END, INT64_C(999999999999999999)},
-        {"key", (int64_t)o->key, HOWDAH_ORDER_BY_STREAM, HOWDAH_ORDER_NONE},
-        {"on_fail", (int64_t)o->on_fail, HOWDAH_FAIL_OPEN, HOWDAH_FAIL_HOLD},
-        {"max_retries", o->max_retries, 0, 1000000},
-        {"retry_delay", o->retry_delay_ms, 0, DAY_MS},
-        {"max_retry_delay", o->max_retry_delay_ms, 0, DAY_MS},
-        {"ordering", (int64_t)o->ordering, HOWDAH_ORDERING_AHEAD, HOWDAH_ORDERING_STRICT},
-        {"gap_policy", (int64_t)o->gap_policy, HOWDAH_GAP_PROOF, HOWDAH_GAP_TIMEOUT},
-        {"gap_timeout", o->gap_timeout_ms, 1, DAY_MS},
-        {"lanes", o->lanes, 1, LANES_MAX},
+        {"max_events", o->max_events, 1, HOWDAH_BATCH_MAX, ""},
+        {"lease", o->lease_ms, 1, DAY_MS, " ms"},
+        {"start", o->start, HOWDAH_FROM_END, INT64_C(999999999999999999), ""},
+        {"key", (int64_t)o->key, HOWDAH_ORDER_BY_STREAM, HOWDAH_ORDER_NONE, ""},
+        {"on_fail", (int64_t)o->on_fail, HOWDAH_FAIL_OPEN, HOWDAH_FAIL_HOLD, ""},
+        {"max_retries", o->max_retries, 0, 1000000, ""},
+        {"retry_delay", o->retry_delay_ms, 0, DAY_MS, " ms"},
+        {"max_retry_delay", o->max_retry_delay_ms, 0, DAY_MS, " ms"},
+        {"ordering", (int64_t)o->ordering, HOWDAH_ORDERING_AHEAD, HOWDAH_ORDERING_STRICT, ""},
+        {"gap_policy", (int64_t)o->gap_policy, HOWDAH_GAP_PROOF, HOWDAH_GAP_TIMEOUT, ""},
+        {"gap_timeout", o->gap_timeout_ms, 1, DAY_MS, " ms"},
+        {"lanes", o->lanes, 1, LANES_MAX, ""},
     };
     int s = hw_rule_numbers(rules, sizeof rules / sizeof *rules, reterr);
 

@@ -189,6 +189,8 @@ static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *
                          "usage: howdah sub reset NAME --to start|end|N|TIME");
     since = hw_time_parse(text, strlen(text), &to);
     s = since ? HOWDAH_OK : cli_position(&cli->args, "to", &to, reterr);
+    if (s < 0)
+        return hw_advise(reterr, s, "a TIME is RFC 3339 with an offset, like 2026-01-31T09:30:00Z");
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)

@@ -30,6 +30,7 @@
 /* Between two looks at state, terminal and the reader of our pipe. */
 #define SLICE_MS 250
 #define CONCURRENCY_MAX CLI_CHILDREN_MAX
+#define BATCH_ALONE_MAX 100000                      /* the library's, of catch_up_batch */
 #define INPUT_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any event the library can make */
 
 typedef struct request {
@@ -86,6 +87,17 @@ static int parse_numbers(const cli_args *args, howdah_subscribe_options *o, howd
     if (s == HOWDAH_OK)
         s = cli_args_number(args, "concurrency", 1, CONCURRENCY_MAX, &o->concurrency, reterr);
     return s;
+}
+
+/* The library would name its own option, which nobody has typed here. */
+static int check_batch(const howdah_subscribe_options *o, howdah_error *reterr)
+{
+    const int64_t max = o->instance == HOWDAH_INSTANCE_SHARED ? HOWDAH_BATCH_MAX : BATCH_ALONE_MAX;
+
+    if (o->catch_up_batch > max)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "batch", "must be 1 to %lld, not %lld",
+                             (long long)max, (long long)o->catch_up_batch);
+    return HOWDAH_OK;
 }
 
 /* What only members of a group can do, and what they cannot. */
@@ -169,6 +181,8 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
         s = parse_numbers(args, &r->options, reterr);
     if (s == HOWDAH_OK)
         s = check_shared(args, &r->options, reterr);
+    if (s == HOWDAH_OK)
+        s = check_batch(&r->options, reterr);
     if (s == HOWDAH_OK)
         s = cli_args_number(args, "max", 0, INT64_MAX, &r->max, reterr);
     if (s == HOWDAH_OK)

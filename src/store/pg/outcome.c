@@ -116,6 +116,7 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+    const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
     const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
     char message[400];
     int status;
@@ -143,6 +144,8 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
             reterr->actual_version = strtoll(detail, NULL, 10);
         if (hw_pg_advice_for(sqlstate)[0] && status != HOWDAH_INTERRUPTED)
             (void)hw_advise(reterr, status, "%s", hw_pg_advice_for(sqlstate));
+        else if (strcmp(sqlstate, "UH003") == 0 && hint && strncmp(hint, "SELECT ", 7) != 0)
+            (void)hw_advise(reterr, status, "%s", hint); /* what is not said in SQL */
         /* FATAL: the server ended the session, perhaps in the middle of the commit. */
         if (PQstatus(pg->conn) == CONNECTION_BAD && writes)
             hw_pg_outcome_unknown(reterr);

@@ -96,8 +96,8 @@ static int halt(hw_sqlite_group *g, const hw_sqlite_failure *f, howdah_error *re
 {
     char reason[REASON_MAX + 1];
 
-    (void)snprintf(reason, sizeof reason, "event %lld failed %lld times: %.*s",
-                   (long long)f->sequence, (long long)f->tries, (int)f->error.len,
+    (void)snprintf(reason, sizeof reason, "event %lld failed %lld %s: %.*s", (long long)f->sequence,
+                   (long long)f->tries, f->tries == 1 ? "time" : "times", (int)f->error.len,
                    f->error.s ? f->error.s : "");
     g->status = HW_SUB_HALTED;
     return hw_sqlite_update_status(g->store, g->subscriber_id, HW_SUB_HALTED, hw_str_of(reason),

@@ -29,13 +29,13 @@
 static int check_numbers(const howdah_worker_options *o, howdah_error *reterr)
 {
     const hw_number_rule rules[] = {
-        {"threads", o->threads, 0, THREADS_MAX},
-        {"batch", o->batch, 1, HOWDAH_JOBS_MAX},
-        {"lease", o->lease_ms, 0, HW_DELAY_MAX_MS},
-        {"ack_delay", o->ack_delay_ms, 0, INT64_C(24) * 3600 * 1000},
-        {"drain", o->drain_ms, 0, INT64_C(24) * 3600 * 1000},
-        {"max_attempts", o->max_attempts, 0, INT16_MAX},
-        {"max_jobs", o->max_jobs, 0, INT64_MAX},
+        {"threads", o->threads, 0, THREADS_MAX, ""},
+        {"batch", o->batch, 1, HOWDAH_JOBS_MAX, ""},
+        {"lease", o->lease_ms, 0, HW_DELAY_MAX_MS, " ms"},
+        {"ack_delay", o->ack_delay_ms, 0, INT64_C(24) * 3600 * 1000, " ms"},
+        {"drain", o->drain_ms, 0, INT64_C(24) * 3600 * 1000, " ms"},
+        {"max_attempts", o->max_attempts, 0, INT16_MAX, ""},
+        {"max_jobs", o->max_jobs, 0, INT64_MAX, ""},
     };
 
     return hw_rule_numbers(rules, sizeof rules / sizeof *rules, reterr);
