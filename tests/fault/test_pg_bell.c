@@ -384,7 +384,7 @@ static int count_event(void *ctx, const howdah_event *event, howdah_delivery *de
     return HOWDAH_OK;
 }
 
-static void subscribe_as(howdah_bus *bus, int instance, const char *pattern, int *seen)
+static void subscribe_as(howdah_bus *bus, howdah_instance instance, const char *pattern, int *seen)
 {
     static int ids;
     howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
@@ -455,7 +455,7 @@ static void take_mark(const pgt *t, PGconn *conn, theft how)
     assert_int_equal(mark(t), 0);
 }
 
-static void check_lost_ring(const pgt *t, int instance, const char *pattern, theft how)
+static void check_lost_ring(const pgt *t, howdah_instance instance, const char *pattern, theft how)
 {
     howdah_bus *bus = watched_bus(t);
     PGconn *conn = pgt_session(t->url);
