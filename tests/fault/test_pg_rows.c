@@ -150,17 +150,19 @@ static PGresult *row_with(char *record, size_t len)
     PGresult *r = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
     PGresAttDesc columns[HW_PG_TERSE_RECORDED_AT + 1] = {{.name = NULL}};
     char number[8] = {0, 0, 0, 0, 0, 0, 0, 9};
+    char name[] = "c";
+    char data[] = "{}";
 
     assert_non_null(r);
     for (int i = 0; i <= HW_PG_TERSE_RECORDED_AT; i++)
-        columns[i] = (PGresAttDesc){.name = (char[]){"c"}, .format = 1, .typid = HW_OID_TEXT};
+        columns[i] = (PGresAttDesc){.name = name, .format = 1, .typid = HW_OID_TEXT};
     columns[HW_PG_TERSE_REST].typid = 2249;
     assert_true(PQsetResultAttrs(r, HW_PG_TERSE_RECORDED_AT + 1, columns));
     for (int i = 0; i <= HW_PG_TERSE_RECORDED_AT; i++)
         assert_true(PQsetvalue(r, 0, i, NULL, -1));
     assert_true(PQsetvalue(r, 0, HW_PG_EVENT_GLOBAL_SEQUENCE, number, sizeof number));
     assert_true(PQsetvalue(r, 0, HW_PG_EVENT_VERSION, number, sizeof number));
-    assert_true(PQsetvalue(r, 0, HW_PG_EVENT_DATA, (char[]){"{}"}, 2));
+    assert_true(PQsetvalue(r, 0, HW_PG_EVENT_DATA, data, 2));
     assert_true(PQsetvalue(r, 0, HW_PG_TERSE_REST, record, record ? (int)len : -1));
     return r;
 }
