@@ -494,6 +494,24 @@ static void a_group_that_finds_by_looking_what_should_have_rung_arms_again(void 
     }
 }
 
+static void a_group_at_rest_looks_as_rarely_as_its_poll_interval(void **state)
+{
+    pgt *t = *state;
+    howdah_bus *bus = watched_bus(t);
+    int64_t until = pgt_now_ms() + MINUTE_MS;
+    int seen = 0;
+
+    subscribe_as(bus, HOWDAH_INSTANCE_SHARED, NULL, &seen);
+    (void)pgt_append(t->bus, "s");
+    look_until(bus, &seen, 1);
+    sleep_armed(t, bus);
+    while (howdah_timeout_ms(bus) < 30000) {
+        assert_true(pgt_now_ms() < until);
+        pgt_ok(howdah_service(bus, NULL, &pgt_error));
+    }
+    howdah_close(bus);
+}
+
 static void events_that_ring_elsewhere_do_not_make_a_sleeper_arm_again(void **state)
 {
     pgt *t = *state;
@@ -646,6 +664,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(the_descriptor_says_when_a_wait_would_return),
     PGT_TEST(whoever_finds_by_looking_what_should_have_rung_arms_again),
     PGT_TEST(a_group_that_finds_by_looking_what_should_have_rung_arms_again),
+    PGT_TEST(a_group_at_rest_looks_as_rarely_as_its_poll_interval),
     PGT_TEST(events_that_ring_elsewhere_do_not_make_a_sleeper_arm_again),
     PGT_TEST(whoever_finds_jobs_by_looking_arms_the_queues_bell_again),
     PGT_TEST(sql_and_c_agree_on_channels_and_bits),

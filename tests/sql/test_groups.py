@@ -767,6 +767,7 @@ def who_may_only_read_takes_nothing_and_may_look():
     assert [bus.sql(table) for table in state] == before
     assert ack(name, token)
     assert in_order([(e.stream, e.version) for e in batch] + drain(name)) == 9
+    assert bus.sql("SELECT status, due_ms IS NULL FROM {}.group_outlook('%s')" % name) == [("active", "t")] # nothing is left
 
 
 def an_event_of_another_batch_cannot_be_failed():

@@ -291,7 +291,9 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
 BEGIN
     status := g.status;
-    due_ms := (SELECT ceil(greatest(extract(epoch FROM min(x.at) - clock_timestamp()), 0) * 1000)
+    -- NULL stays NULL: greatest() would make 0 of it, and who sleeps would look a thousand times a second.
+    due_ms := (SELECT CASE WHEN min(x.at) IS NOT NULL
+                           THEN ceil(greatest(extract(epoch FROM min(x.at) - clock_timestamp()), 0) * 1000) END
                FROM (SELECT l.until AS at FROM @schema@.group_lots AS l
                      WHERE l.group_id = g.group_id AND l.until > '-infinity' AND NOT l.is_range
                        AND l.lot >= (SELECT max(p.floor) FROM @schema@.group_places AS p WHERE p.group_id = g.group_id)
