@@ -248,7 +248,8 @@ BEGIN
            (SELECT r.retry FROM @schema@.group_retries AS r WHERE r.group_id = k.group_id LIMIT 1) IS NOT NULL
     INTO first, after, newest, retries
     FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
-    IF retries AND fresh % 2 = 1 THEN
+    -- A high bit of the number: up to PostgreSQL 14 the lowest ones of random() take turns.
+    IF retries AND (fresh >> 40) % 2 = 1 THEN
         late := NOT EXISTS (SELECT FROM @schema@.group_retries AS k WHERE @is_due@ AND k.attempts < 2)
                 AND EXISTS (SELECT FROM @schema@.group_retries AS k WHERE @is_due@);
     END IF;
