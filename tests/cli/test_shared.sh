@@ -414,7 +414,7 @@ show_lists_members_in_a_terminal_and_as_json() {
     has out '"instance":"shared","outstanding":10,"members":[{"member":"'
     has out '"batches":1,"events":2,"oldest_age_s":'
     in_terminal 100 "'$HOWDAH' sub show g"
-    has out 'members with batches'
+    has out 'active members  '
     has out 'oldest'
     touch go
     kill -TERM $member

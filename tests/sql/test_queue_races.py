@@ -530,7 +530,8 @@ def a_delayed_job_starts_when_it_is_due_however_seldom_the_worker_looks():
     assert worker.returncode == 0 and counts(q)[3] == "2", said
     after = float(main.one("SELECT extract(epoch FROM h.started_at - p.created_at) FROM {}.event_log AS h"
                           " JOIN {}.job_data AS p ON p.id = h.job_id WHERE h.job_id = %s" % job))
-    assert 0.69 <= after <= 2, after
+    # It is due 700 ms after the push began; its row is a little younger.  The worker looks every 5 s.
+    assert 0.5 <= after <= 4, after
 
 
 def of_two_turns_of_one_with_the_same_token_only_one_is_made():

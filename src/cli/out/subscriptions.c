@@ -130,7 +130,7 @@ static const cli_field fields[] = {
     {"outstanding_ranges", CLI_TEXT, "outstanding", .get = get_outstanding},
     {"instance", CLI_WORD, .get = get_instance},
     {"members", CLI_JSON, .get = get_members},
-    {"members_n", CLI_NUMBER, "members with batches", .get = get_members_n},
+    {"members_n", CLI_NUMBER, "active members", .get = get_members_n},
     {"head", CLI_NUMBER, AT(head)},
     {"lag", CLI_NUMBER, AT(lag)},
     {"lag_age_s", CLI_AGE, "oldest left", .get = get_lag_age},
