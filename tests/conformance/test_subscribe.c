@@ -309,6 +309,40 @@ static void a_long_log_is_caught_up_in_order_and_handed_over_to_live(void **stat
     howdah_close(bus);
 }
 
+static void pass(howdah_bus *bus, int n)
+{
+    while (n-- > 0)
+        cf_ok(howdah_service(bus, NULL, &cf_error));
+}
+
+/* While it catches up, an event comes before each pass; then each comes with the next pass or two,
+   and does not wait until the log is quiet. */
+static void a_subscription_goes_live_while_events_come(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    seen s = {0};
+    howdah_subscribe_options o = options("p", &s);
+
+    append_n(c->bus, "a", "t", 100);
+    (void)subscribe(bus, &o);
+    for (int i = 0; i < 100; i++) {
+        append_n(c->bus, "b", "t", 1);
+        pass(bus, 1);
+    }
+    pass(bus, 3);
+    for (int i = 201; i <= 220; i++) {
+        char expected[16];
+
+        forget(&s);
+        append_n(c->bus, "c", "t", 1);
+        pass(bus, 2);
+        (void)snprintf(expected, sizeof expected, "%d", i);
+        assert_string_equal(s.text, expected);
+    }
+    howdah_close(bus);
+}
+
 /* A store hands out fewer rows than asked for when they are large: the others are not gone. */
 static void large_events_are_all_delivered(void **state)
 {
@@ -837,6 +871,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(bad_options_are_refused_by_field),
     CF_SUB_TEST(several_subscriptions_have_places_of_their_own),
     CF_SUB_TEST(a_long_log_is_caught_up_in_order_and_handed_over_to_live),
+    CF_SUB_TEST(a_subscription_goes_live_while_events_come),
     CF_SUB_TEST(large_events_are_all_delivered),
     CF_SUB_TEST(the_info_tells_place_and_lag),
     CF_SUB_TEST(a_failed_event_is_tried_again_and_its_stream_waits),

@@ -102,7 +102,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
-                       AND p.proname <> ALL ('{attempts_of,check_sequence,group_of,log_look,log_alive,group_deal,group_mend,group_remake,group_resolve_holes,group_next,group_retry_on,group_dead_letter,group_fail,group_wake_dead_letters,group_take_retry,group_await_deal,group_lot_tids,group_lot_without,group_without_stuck,group_take,group_idle,group_ranges_end,group_ranges_expired,group_late,group_deal_range,group_drop,group_outstanding,group_spent,group_adopt,group_lot_ack,group_retry_ack,group_token_parts,group_ack,group_place,log_end,start_place,subscribe_problem,subscription_is_free,subscription_set_status,purge_lots,claim_free,claim_suspect,complete_plain,find_suspect,leased_jobs,next_levels,purged_note,remove_history,tidy_up,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
+                       AND p.proname <> ALL ('{attempts_of,check_sequence,group_of,log_look,log_alive,group_deal,group_mend,group_remake,group_resolve_holes,group_next,group_retry_on,group_dead_letter,group_fail,group_wake_dead_letters,group_take_retry,group_await_deal,group_lot_tids,group_lot_without,group_without_stuck,group_take,group_take_new,group_idle,group_ranges_end,group_ranges_expired,group_late,group_deal_range,group_drop,group_outstanding,group_spent,group_adopt,group_lot_ack,group_retry_ack,group_token_parts,group_ack,group_place,log_end,start_place,subscribe_problem,subscription_is_free,subscription_set_status,purge_lots,claim_free,claim_suspect,complete_plain,find_suspect,leased_jobs,next_levels,purged_note,remove_history,tidy_up,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
                                              'queue_of,requeue_jobs,ring_queue,wake_keys}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
@@ -132,7 +132,7 @@ def every_function_tells_its_volatility():
                         "group_ack", "group_adopt", "group_await_deal", "group_dead_letter", "group_deal", "group_deal_range", "group_drop", "group_end_ranges", "group_fail", "group_fetch", "group_idle",
                         "group_lot_ack", "group_lot_without", "group_members", "group_mend", "group_moved", "group_nack", "group_outlook", "group_place", "group_progress",
                         "group_ranges_end", "group_ranges_expired", "group_remake", "group_reserve", "group_reserve_extend", "group_resolve_holes", "group_retry_ack", "group_retry_on", "group_spent", "group_stands",
-                        "group_take", "group_take_range", "group_take_retry", "group_wake_dead_letters",
+                        "group_take", "group_take_new", "group_take_range", "group_take_retry", "group_wake_dead_letters",
                         "group_without_stuck", "job_cancel", "job_dead_letters_set_state", "job_rerun", "knowledge",
                         "knowledge_of", "lag_age_s", "log_completed", "log_end", "log_here", "log_look", "nack", "poll",
                         "promote_keys", "publish", "purge_events", "purge_jobs", "purge_lots", "purge_of",

@@ -778,6 +778,101 @@ def an_event_of_another_batch_cannot_be_failed():
     bus.refuses("SELECT {}.nack('%s', '%s', %d)" % (name, one[0].token, other[0].sequence), "UH006", "is not in the batch")
 
 
+# ---- the short way: a few new events, and nothing else to do
+
+def deals(name):
+    return int(bus.one("SELECT max(p.deal) FROM {}.group_places AS p JOIN {}.groups USING (group_id) WHERE subscriber_id = '%s'" % name))
+
+
+def where_it_stands(name):
+    """Whether all of the log is dealt, and how many lots are left."""
+    return bus.sql("SELECT p.high = (SELECT max(global_sequence) FROM {}.events),"
+                   " (SELECT count(*) FROM {}.group_lots AS l WHERE l.group_id = p.group_id)"
+                   " FROM {}.group_places AS p JOIN {}.groups USING (group_id) WHERE subscriber_id = '%s'" % name)[0]
+
+
+def a_few_new_events_are_dealt_at_once_and_others_get_the_other_lanes():
+    name = fresh()
+    append(name, "a")
+    subscribe(name)
+    assert len(drain(name)) == 1
+    for count in (1, 2, 8):
+        append(name, [str(i) for i in range(count)], 1)
+        before = deals(name)
+        out = []
+        while batch := fetch(name):
+            out.append(batch)
+        assert deals(name) == before + 1
+        assert sorted(int(e.stream) for batch in out for e in batch) == list(range(count))
+        assert [batch[0].attempt for batch in out] == [1] * len(out)
+        assert where_it_stands(name) == ("t", str(len(out)))
+        assert all(ack(name, batch[0].token) for batch in out)
+        assert where_it_stands(name) == ("t", "0")
+    assert holes() == 0
+
+
+def of_a_few_new_events_a_member_takes_as_many_as_it_wants():
+    name = fresh()
+    subscribe(name)
+    append(name, "a", 5)
+    first = fetch(name, 2)
+    assert [e.version for e in first] == [1, 2] and fetch(name, 2) == []
+    rest = fetch(name, 2, arguments=", acked => '%s'" % first[0].token)
+    assert [e.version for e in rest] == [3, 4]
+    expire(name)
+    assert [(e.version, e.attempt) for e in fetch(name, 2)] == [(3, 2)]
+
+
+def a_few_new_events_of_other_types_are_passed_over():
+    name = fresh()
+    append(name, "a")
+    subscribe(name)
+    assert len(drain(name)) == 1
+    for types in (["other"] * 3, ["other", "made", "other"], ["made", "other"]):
+        for n, kind in enumerate(types):
+            bus.sql("SELECT {}.append('%s:%s', '%s.%s')" % (name, "s", name, kind))
+        before = deals(name)
+        assert len(drain(name)) == types.count("made")
+        assert deals(name) == before + 1 and where_it_stands(name) == ("t", "0")
+
+
+def a_number_that_is_missing_among_a_few_new_events_comes_late():
+    name = fresh()
+    subscribe(name)
+    with sessions(bus.url, 1) as [late]:
+        late.sql("BEGIN")
+        late.sql("SELECT {}.append('%s:late', '%s.made')" % (name, name))
+        append(name, "ab")
+        assert sorted(e[0] for e in drain(name)) == ["a", "b"]
+        append(name, "c")
+        assert drain(name) == [("c", 1)]
+        late.sql("COMMIT")
+        assert drain(name) == [("late", 1)]
+    assert drain(name) == [] and where_it_stands(name) == ("t", "0")
+
+
+def of_members_that_see_the_same_few_events_one_gets_them_at_every_isolation_level():
+    for level in LEVELS:
+        name = fresh()
+        subscribe(name)
+        append(name, "a")
+        with sessions(bus.url, 2) as [one, two]:
+            for member in (one, two):
+                member.sql("BEGIN ISOLATION LEVEL %s" % level)
+                assert member.one("SELECT count(*) > 0 FROM {}.events") == "t"
+            assert len(fetch(name, session=one)) == 1
+            assert fetch(name, session=two) == [] # the first one deals
+            one.sql("COMMIT")
+            try:
+                assert fetch(name, session=two) == [] and level == "READ COMMITTED"
+            except Refused as refused:
+                assert refused.state == "40001" and level != "READ COMMITTED", refused
+            two.sql("ROLLBACK")
+        assert fetch(name) == []
+        expire(name)
+        assert [e.attempt for e in fetch(name)] == [2]
+
+
 if __name__ == "__main__":
     sys.exit(run([
         every_event_comes_once_and_each_stream_in_order,
@@ -822,4 +917,9 @@ if __name__ == "__main__":
         bad_input_is_refused_with_field_rule_and_length,
         members_that_looked_in_and_streams_that_were_seen_leave_nothing_behind,
         who_may_only_read_takes_nothing_and_may_look,
-        an_event_of_another_batch_cannot_be_failed]))
+        an_event_of_another_batch_cannot_be_failed,
+        a_few_new_events_are_dealt_at_once_and_others_get_the_other_lanes,
+        of_a_few_new_events_a_member_takes_as_many_as_it_wants,
+        a_few_new_events_of_other_types_are_passed_over,
+        a_number_that_is_missing_among_a_few_new_events_comes_late,
+        of_members_that_see_the_same_few_events_one_gets_them_at_every_isolation_level]))

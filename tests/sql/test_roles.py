@@ -196,7 +196,7 @@ OWNER = {
     "group_await_deal": "SELECT {}.group_await_deal(NULL)",
     "group_lot_tids": "SELECT {}.group_lot_tids(NULL, NULL)",
     "group_without_stuck": "SELECT {}.group_without_stuck(NULL, NULL, '{}')",
-    "group_take": "SELECT {}.group_take(NULL, 1, 'm', 1, 1, true)", "group_idle": "SELECT {}.group_idle('g')",
+    "group_take": "SELECT {}.group_take(NULL, 1, 'm', 1, 1, true)", "group_take_new": "SELECT {}.group_take_new(NULL, 1, 'm', 1, 1, true)", "group_idle": "SELECT {}.group_idle('g')",
     "group_ranges_end": "SELECT FROM {}.group_ranges_end(NULL, '{}', '{}', 1, false)",
     "group_ranges_expired": "SELECT {}.group_ranges_expired(NULL, 1, NULL)",
     "group_late": "SELECT FROM {}.group_late(NULL, 1, 1, 1)",

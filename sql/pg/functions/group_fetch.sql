@@ -377,6 +377,96 @@ BEGIN
 END
 $howdah$;
 
+-- group_take_new(g, max_count, member, lease_ms, fresh, places) -> group_batch
+--
+-- The short way of members that keep up: nothing is left in lots, and the log has a few new events, without gaps, or
+-- none.  They are dealt, and those of the first one's lane are leased at once.  A token of NULL and n = 0: there is nothing
+-- to do.  n = NULL: it is not that simple, and group_take() and group_deal() have to look.
+-- Reads: groups, group_holes, group_retries, dead_letters, events.  Writes: group_lots, group_places.
+-- Locks: the row of the group, as group_deal() does; when somebody else has it, it is not that simple.
+CREATE OR REPLACE FUNCTION @schema@.group_take_new(
+    g @schema@.group_state, max_count integer, member text, lease_ms bigint, fresh bigint, places boolean)
+RETURNS @schema@.group_batch
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    few  constant integer := 8;
+    p    record;
+    f    record; -- the events: numbers, places and lanes; those that do not match have no lane
+    seqs bigint[]; -- of one lane
+    tids tid[];
+    n    integer;
+    lot  bigint;
+    b    @schema@.group_batch;
+BEGIN
+    SELECT k.deal, k.high, (SELECT v.global_sequence FROM @schema@.events AS v WHERE v.global_sequence > k.high
+                            ORDER BY v.global_sequence LIMIT 1) AS next
+    INTO p
+    FROM (SELECT q.deal, q.high, q.floor FROM @schema@.group_places AS q WHERE q.group_id = g.group_id
+          ORDER BY q.deal DESC LIMIT 1) AS k
+    WHERE (SELECT l.lot FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id AND l.lot >= k.floor LIMIT 1) IS NULL
+      AND (SELECT r.retry FROM @schema@.group_retries AS r WHERE r.group_id = g.group_id LIMIT 1) IS NULL
+      AND (SELECT h.first FROM @schema@.group_holes AS h WHERE h.group_id = g.group_id LIMIT 1) IS NULL
+      AND (SELECT d.id FROM @schema@.dead_letters AS d WHERE d.state = 'redrive' AND d.subscriber_id = g.subscriber_id LIMIT 1) IS NULL
+      AND (SELECT x.reserved FROM @schema@.groups AS x WHERE x.group_id = g.group_id) = 0;
+    IF NOT FOUND OR p.next > p.high + 1 THEN
+        RETURN NULL;
+    ELSIF p.next IS NULL THEN
+        b.n := 0;
+        RETURN b;
+    END IF;
+    PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id AND k.reserved = 0 FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_try_advisory_xact_lock(@groups_text@::regclass::oid::integer, g.group_id);
+    -- After the lock: a purge, which waits for it, moves rows.
+    SELECT array_agg(x.seq) AS seqs, array_agg(x.at) AS tids, array_agg(x.lane) AS lanes INTO f
+    FROM (SELECT e.global_sequence AS seq, e.ctid AS at, CASE WHEN @matches@ THEN hashtext(e.stream) & (g.lanes - 1) END AS lane
+          FROM @schema@.events AS e WHERE e.global_sequence > p.high ORDER BY e.global_sequence LIMIT few + 1) AS x;
+    IF f.seqs IS NULL OR cardinality(f.seqs) > few OR f.seqs[cardinality(f.seqs)] <> p.high + cardinality(f.seqs) THEN
+        RETURN NULL;
+    END IF;
+    -- Whoever has dealt in between has replaced it.  (REPEATABLE READ: 40001.)
+    DELETE FROM @schema@.group_places AS k WHERE k.group_id = g.group_id AND k.deal = p.deal;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO @schema@.group_places (group_id, deal, high, floor)
+    VALUES (g.group_id, p.deal + 1, p.high + cardinality(f.seqs), (p.deal + 1) * g.lanes);
+    b.n := 0;
+    -- A statement for each lane: most often there is one event, and a plan that sorted them out would take longer.
+    FOR i IN 1 .. cardinality(f.seqs) LOOP
+        CONTINUE WHEN f.lanes[i] IS NULL OR f.lanes[i] = ANY (f.lanes[1 : i - 1]);
+        seqs := '{}';
+        tids := '{}';
+        FOR j IN i .. cardinality(f.seqs) LOOP
+            IF f.lanes[j] = f.lanes[i] THEN
+                seqs := seqs || f.seqs[j];
+                tids := tids || f.tids[j];
+            END IF;
+        END LOOP;
+        n := cardinality(seqs);
+        lot := (p.deal + 1) * g.lanes + f.lanes[i];
+        IF b.n > 0 THEN
+            INSERT INTO @schema@.group_lots (group_id, lot, n, lo, hi, tids) VALUES (g.group_id, lot, n, seqs[1], seqs[n], tids);
+        ELSE
+            b.n := least(max_count, n);
+            b.token := 'l' || lot || '-' || fresh;
+            b.attempt := 1;
+            b.lo := seqs[1];
+            b.hi := seqs[b.n];
+            b.tids := CASE WHEN places THEN tids[1 : b.n] END;
+            INSERT INTO @schema@.group_lots (group_id, lot, n, lo, hi, tids, taken, last, attempts, token, until, taken_at, member)
+            VALUES (g.group_id, lot, n, b.lo, seqs[n], tids, b.n, b.hi, 1, fresh,
+                    clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp(), group_take_new.member);
+        END IF;
+    END LOOP;
+    RETURN b;
+END
+$howdah$;
+
 -- group_adopt(g) -> group_state
 --
 -- The group goes to the place of its subscription's row, and takes it from whoever might run it alone (I9 of 0007_groups).
@@ -506,6 +596,12 @@ BEGIN
     END IF;
     IF g.status <> 'active' THEN
         RETURN NULL;
+    END IF;
+    IF acked IS NULL THEN
+        b := @schema@.group_take_new(g, max_count, member, lease_ms, fresh, places);
+        IF b.n IS NOT NULL THEN
+            RETURN b;
+        END IF;
     END IF;
     b := @schema@.group_take(g, max_count, member, lease_ms, fresh, places);
     IF b.token IS NULL OR b.is_last THEN

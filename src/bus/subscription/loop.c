@@ -213,7 +213,7 @@ static int read_own(howdah_subscription *sub, howdah_error *reterr)
         return HOWDAH_OK;
     }
     if (page) {
-        if (page->n == 0 && page->joins == 0 && !sub->reading.stream && page->upto <= sub->d.high)
+        if (page->n == 0 && page->joins == 0 && page->upto <= sub->d.high && sub->d.missing.n > 0)
             sub->schedule.rest_ms = now + REST_MS; /* what is missing is still missing */
         hw_sub_work_begin(sub, HW_WORK_PAGE, page);
     } else if (reader->started && sub->d.high == reader->frontier.high && sub->d.missing.n == 0) {

@@ -561,7 +561,8 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
 /*
  * Whether a stream of pages will do: nothing is missing, and what is wanted begins right after
  * high.  Wildcards go page by page, because each page decides anew whether the pattern is sparse;
- * routers do too, because they read without payloads.
+ * routers do too, because they read without payloads.  The last few events come as a page, which
+ * joins the window: while a stream comes to its end the log goes on, and would always be ahead.
  */
 static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
 {
@@ -570,7 +571,8 @@ static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
     if (sub->pattern && !hw_pattern_is_exact(hw_str_of(sub->pattern)))
         return false;
     return sub->bus->service->reader.frontier.holes_n == 0 && wanted->n == 1 &&
-           wanted->items[0].first == sub->d.high + 1;
+           wanted->items[0].first == sub->d.high + 1 &&
+           wanted->items[0].last - sub->d.high > (int64_t)sub->reading.rows;
 }
 
 /* As far as it may read.  With strict order nothing may be given out past a number that may still

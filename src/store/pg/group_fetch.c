@@ -5,9 +5,10 @@
  *       first one has dealt.  Both go out in one trip: the number in the token is drawn here, and
  *       the second statement knows the batch by it.  Behind a pooler they are one transaction, in
  *       several trips: the places of rows that a lease names mean something only on the server that
- *       gave them.  A small batch that comes alone is leased and read by one statement.  If not all
- *       events are there (some are younger than the statement, or a row is not where its lot says),
- *       the batch is given back, and taken in two trips.
+ *       gave them.  A small batch that comes alone is leased and read by one statement, and so is
+ *       what somebody gets who had nothing to do.  If not all events are there (some are younger
+ *       than the statement, or a row is not where its lot says), the batch is given back, and taken
+ *       in two trips.
  *   I2  A batch is bounded in bytes as a page is (read.c I2): of each row the server is told how
  *       large it may be.  What comes without its payload ends the batch before it, and the lease is
  *       shortened accordingly; if it is the first, it is read alone.
@@ -32,6 +33,9 @@
 #define BATCH_BYTES ((size_t)8 * 1024 * 1024)
 /* With more, what one statement costs for each row is more than a second one. */
 #define SMALL_BATCH 20
+/* Where events come often, one of them is mostly younger than the statement, and that costs more
+   trips than are saved. */
+#define IDLE_FETCHES 2
 /* I4 */
 #define AHEAD_ROWS 1000
 #define AHEAD_BYTES ((int64_t)1024 * 1024)
@@ -574,7 +578,12 @@ static int lease_direct(hw_pg *pg, const hw_group_take *take, hw_group_batch *ba
     return s;
 }
 
-/* I1. */
+/* I1.  Where nothing was found again and again, a bell has rung for a few events. */
+static bool is_small(const hw_pg *pg, const hw_group_take *take)
+{
+    return take->max_events <= SMALL_BATCH || (!take->acked.s && pg->found_nothing >= IDLE_FETCHES);
+}
+
 static int lease(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, bool *ret_leased,
                  howdah_error *reterr)
 {
@@ -584,7 +593,7 @@ static int lease(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, bo
     bool all = false;
     int s;
 
-    if (take->max_events <= SMALL_BATCH && !(direct && take->acked.s))
+    if (is_small(pg, take) && !(direct && take->acked.s))
         s = lease_small(pg, take, batch, &all, reterr);
     else if (direct)
         s = lease_direct(pg, take, batch, &all, ret_leased, reterr);
@@ -634,11 +643,13 @@ int hw_pg_group_fetch(hw_store *store, const hw_group_take *take, hw_group_batch
     ret_outlook->acked = leased && take->acked.s;
     if (s == HOWDAH_OK) {
         *ret_batch = batch;
+        pg->found_nothing = 0;
         return HOWDAH_OK;
     }
     batch_done(&batch);
     if (s < 0)
         return s;
+    pg->found_nothing++;
     s = ask_outlook(pg, take->subscriber_id, ret_outlook, reterr);
     ret_outlook->acked = take->acked.s != NULL;
     return s < 0 ? s : HOWDAH_END;

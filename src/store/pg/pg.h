@@ -259,6 +259,7 @@ typedef struct hw_pg {
     int64_t ahead_after_ms;           /* until then no page is asked for ahead (read.c I6) */
     size_t range_rows;                /* that fit a page of ranges, by the last one; 0: any */
     int64_t event_bytes;              /* of members' events, by the last ones; 0: not known */
+    unsigned found_nothing;           /* so many fetches of members in a row */
     int64_t claim_rows;               /* that a claim asks for at most, by the last one; 0: any */
     hw_buf params;                    /* scratch for binary parameters */
     PGresult *import_rows;            /* the last import page */
