@@ -181,6 +181,17 @@ def members_of_groups_read_by_place():
         assert "Tid Scan on events" in plan and "Seq Scan on events" not in plan, plan
 
 
+def groups_look_for_what_came_late_by_number():
+    group = ("BEGIN; SELECT {}.subscribe('late', start => 'end'); SELECT count(*) FROM {}.fetch('late');"
+             " INSERT INTO {}.group_holes (group_id, first, last) SELECT group_id, 5000 + 10 * i, 5004 + 10 * i"
+             " FROM {}.groups, generate_series(1, 20) AS i; %s; ROLLBACK")
+    for call in ("SELECT count(*) FROM {}.fetch('late')",
+                 "SELECT {}.group_reserve('late', 'm', 1, 2, 10000); SELECT {}.group_take_range('late', 2, 3, NULL, 1000, 10000)"):
+        for settings in (CUSTOM, GENERIC):
+            for plan in function_plans(group % call, settings):
+                check_lookup(plan, INDEX["ALL"], "Tid Scan")
+
+
 FUNCTIONS = {
     "{}.read_stream('s7', 10, max_count => 50)": "STREAM",
     "{}.read_stream('s7', max_count => 50, backward => true)": "STREAM",
@@ -276,7 +287,7 @@ def analyze():
 
 
 CHECKS = [library_pages_are_index_scans, library_lookups_use_indexes, subscriptions_use_indexes,
-          members_of_groups_read_by_place, function_pages_are_index_scans,
+          members_of_groups_read_by_place, groups_look_for_what_came_late_by_number, function_pages_are_index_scans,
           function_lookups_use_indexes, lookups_in_a_caller_s_session_use_indexes,
           queries_of_both_times_use_indexes]
 

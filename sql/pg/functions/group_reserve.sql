@@ -140,11 +140,14 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $howdah$
+    -- LIMIT: each hole is looked up by its numbers.  Else the whole log can be read, for its order.
     WITH late AS MATERIALIZED (
-        SELECT e.global_sequence AS seq, e.global_sequence - row_number() OVER (ORDER BY e.global_sequence) AS island
-        FROM @schema@.group_holes AS h, @schema@.events AS e
-        WHERE h.group_id = g.group_id AND e.global_sequence BETWEEN h.first AND h.last
-        ORDER BY e.global_sequence LIMIT most
+        SELECT x.seq, x.seq - row_number() OVER (ORDER BY x.seq) AS island
+        FROM @schema@.group_holes AS h,
+             LATERAL (SELECT e.global_sequence AS seq FROM @schema@.events AS e
+                      WHERE e.global_sequence BETWEEN h.first AND h.last ORDER BY e.global_sequence LIMIT most) AS x
+        WHERE h.group_id = g.group_id
+        ORDER BY x.seq LIMIT most
     )
     SELECT (SELECT min(l.seq) FROM late AS l),
            (SELECT max(l.seq) FROM late AS l WHERE l.island = (SELECT min(i.island) FROM late AS i)),

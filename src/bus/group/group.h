@@ -112,6 +112,8 @@ void hw_shared_free(hw_shared *shared);
 void hw_shared_spread(hw_shared *shared);
 /* Each has to look again: the bell rang, or was armed just now. */
 void hw_shared_wake(const howdah_bus *bus);
+/* All of them look for themselves, as reserved groups do: a bell would ring for nothing. */
+bool hw_shared_is_awake(const howdah_bus *bus);
 /* When the first of them has to be looked at. */
 int64_t hw_shared_next_us(howdah_bus *bus, int64_t now_us);
 /* Stores what an interrupt has left; nothing of it runs. */
@@ -138,9 +140,9 @@ int hw_reserved_new(hw_shared *shared, howdah_error *reterr);
 void hw_reserved_free(hw_reserved *v);
 /* The token of the reservation; 0: there is none. */
 int64_t hw_reserved_token(hw_reserved *v);
-/* After a batch: whether it was full, and how long an event took.  Reserves the group when that
-   seems worth it. */
-void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event_us);
+/* After a batch of n events, each of which took so long: reserves the group when that seems worth
+   it. */
+void hw_reserved_consider(hw_reserved *v, hw_store *io, size_t n, int64_t event_us);
 /* In a worker's thread: until the reservation is over, there are lots to be taken first, or the
    slot has failed. */
 void hw_reserved_run(hw_slot *slot, hw_store *io);

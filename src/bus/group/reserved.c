@@ -20,6 +20,9 @@
  *   I8  What is done is numbers of the log that was read.  Its server may be replaced by one that
  *       knows less, and gives the same numbers to other events.  So with each range the token
  *       changes, and a server that does not know the last one is told nothing.
+ *   I9  At the head of a log that grows fast the reservation goes on: by lane, each batch would
+ * have a few events, and cost those who append more than the handlers are worth.  Between two short
+ *       ranges there is a rest, some times as long as it took to get the last one.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -43,12 +46,19 @@
 /* Handlers that take longer are the limit by themselves: lots are as good. */
 #define QUICK_US 20
 #define FULL_BATCHES 2
+/* I9: events a second, counted over so long */
+#define BUSY_RATE 4000
+#define CALM_RATE 2000
+#define RATE_MS 100
+#define REST_SHARE 4
+#define REST_MS_MIN 2
+#define REST_MS_MAX 20
 #define AGAIN_MS 1000
 #define LARGE_AGAIN_MS 60000 /* after a page that did not fit into a batch */
 #define PATIENCE_MS 100      /* I4 */
 #define PAUSE_MS 2
 #define HEAR_MS 100
-#define REST_MS 5   /* whoever has nothing to do looks again: an event may take long */
+#define LOOK_MS 5   /* whoever has nothing to do looks again: an event may take long */
 #define SLOW_US 200 /* for a lane's part of a page */
 
 typedef struct page {
@@ -73,6 +83,11 @@ struct hw_reserved {
     int64_t asked_ms;    /* the last time that it was extended, or tried */
     atomic_llong leased_ms; /* before the last time that it was extended */
     int64_t not_before_ms;  /* of the next one */
+    int64_t counted_ms;     /* since when events are counted (I9), */
+    int64_t counted;        /* how many there were, */
+    int64_t rate;           /* and so many a second, the last time */
+    int64_t trip_us;        /* the last range and its pages took so long, */
+    bool was_short;         /* and it had all there was */
     unsigned full;          /* batches in a row */
     hw_board board;
     page pages[HW_BOARD_RANGES];
@@ -217,7 +232,20 @@ static int64_t new_token(void)
     return (int64_t)(hw_random_u32() >> 8) << 24 | (hw_random_u32() >> 8) | 1;
 }
 
-void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event_us)
+/* I9.  After a pause in which nothing was counted the rate is low. */
+static void count(hw_reserved *v, size_t n)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    v->counted += (int64_t)n;
+    if (now - v->counted_ms < RATE_MS)
+        return;
+    v->rate = v->counted * 1000 / (now - v->counted_ms);
+    v->counted = 0;
+    v->counted_ms = now;
+}
+
+void hw_reserved_consider(hw_reserved *v, hw_store *io, size_t n, int64_t event_us)
 {
     const hw_reserve_ops *ops = io->ops->groups->reservations;
     const howdah_subscription *sub = v->shared->sub;
@@ -227,16 +255,19 @@ void hw_reserved_consider(hw_reserved *v, hw_store *io, bool full, int64_t event
                               .process = v->shared->process};
     int64_t now = hw_clock_mono_ms();
     int64_t token = new_token();
+    bool full = (int64_t)n * 2 >= sub->options.catch_up_batch;
+    bool quick = event_us < QUICK_US;
     bool wanted;
     int s;
 
     lock(v);
-    if (full && event_us < QUICK_US)
+    count(v, n);
+    if (full && quick)
         v->full++;
     else if (v->full > 0)
         v->full--; /* the end of a lot, perhaps */
-    wanted = v->full >= FULL_BATCHES && v->token == 0 && v->board.busy == 0 && !v->taking &&
-             now >= v->not_before_ms;
+    wanted = (v->full >= FULL_BATCHES || (quick && v->rate >= BUSY_RATE)) && v->token == 0 &&
+             v->board.busy == 0 && !v->taking && now >= v->not_before_ms;
     v->taking = v->taking || wanted;
     unlock(v);
     if (!wanted)
@@ -385,6 +416,7 @@ static int read_next(hw_reserved *v, hw_store *io, howdah_error *reterr)
 {
     const hw_group_range part = cut_page(v);
     size_t at = hw_board_announce(&v->board, ++v->pages_n);
+    int64_t start_us = hw_clock_mono_us();
     page *r = &v->pages[at];
     int s;
 
@@ -395,7 +427,9 @@ static int read_next(hw_reserved *v, hw_store *io, howdah_error *reterr)
     s = read_page(v, io, &part, r, reterr);
     lock(v);
     v->reading--;
+    v->trip_us += hw_clock_mono_us() - start_us;
     if (s == HOWDAH_OK) {
+        count(v, r->batch.n);
         adapt(v, r->batch.n);
         hw_board_read(&v->board, at, lanes_of(r));
         pop(v); /* it may be empty */
@@ -408,25 +442,56 @@ static int read_next(hw_reserved *v, hw_store *io, howdah_error *reterr)
     return s < 0 && s != HOWDAH_LOST ? s : HOWDAH_OK;
 }
 
+static int64_t numbers_of(const hw_group_range *range)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < range->parts_n; i++)
+        n += range->parts[i].last - range->parts[i].first + 1;
+    return n;
+}
+
+/* I9.  The lock is held, but not while it sleeps; v->taking is set. */
+static void rest(hw_reserved *v)
+{
+    int64_t now = hw_clock_mono_ms();
+    int64_t ms = v->trip_us * REST_SHARE / 1000;
+    int64_t until = now + (ms < REST_MS_MIN ? REST_MS_MIN : ms > REST_MS_MAX ? REST_MS_MAX : ms);
+
+    for (; now < until && !atomic_load(&v->ending); now = hw_clock_mono_ms())
+        wait_ms(v, until - now);
+}
+
 /* The next range.  The lock is held, but not while the store is asked (I2). */
 static int take(hw_reserved *v, hw_store *io, howdah_error *reterr)
 {
     hw_reservation reservation;
     hw_group_range taken = {.parts_n = 0};
-    int64_t now = hw_clock_mono_ms();
-    int64_t acked = v->acked;
     int64_t numbers = v->numbers * PAGES_A_RANGE;
+    int64_t now;
+    int64_t start_us;
+    int64_t acked;
     int s;
 
     assert(v->range.parts_n == 0);
 
     v->taking = true;
+    if (v->was_short)
+        rest(v);
+    if (atomic_load(&v->ending)) {
+        v->taking = false;
+        return HOWDAH_OK;
+    }
+    now = hw_clock_mono_ms();
+    start_us = hw_clock_mono_us();
+    acked = v->acked;
     v->fresh = new_token();
     reservation = reservation_of(v);
     unlock(v);
     s = io->ops->groups->reservations->take(io, &reservation, acked, numbers, &taken, reterr);
     lock(v);
     v->taking = false;
+    v->trip_us = hw_clock_mono_us() - start_us;
     if (s < 0) { /* when it is lost, the end will be told so */
         begin_end(v);
         return s == HOWDAH_LOST ? HOWDAH_OK : s;
@@ -438,12 +503,14 @@ static int take(hw_reserved *v, hw_store *io, howdah_error *reterr)
     atomic_store(&v->leased_ms, now);
     v->after_lots = taken.state == HW_RANGE_WAIT;
     v->at_head = taken.state == HW_RANGE_NONE && v->board.n == 0;
+    v->was_short = v->at_head || (taken.state == HW_RANGE_TAKEN && numbers_of(&taken) < numbers);
+    count(v, 0);
     if (taken.state == HW_RANGE_TAKEN) {
         v->range = taken;
         wake_all(v);
-    } else if (taken.state == HW_RANGE_OVER || v->at_head) {
+    } else if (taken.state == HW_RANGE_OVER || (v->at_head && v->rate < CALM_RATE)) {
         begin_end(v);
-    } else {
+    } else if (!v->at_head) {
         wait_ms(v, PAUSE_MS);
     }
     return HOWDAH_OK;
@@ -775,7 +842,7 @@ static bool fetch_or_rest(hw_reserved *v, hw_slot *slot, hw_store *io)
     if (slot->found && hw_runner_is_wanted(v->shared->sub->bus, v->shared))
         return false;
     if (v->board.n >= PAGES || (v->taking && v->range.parts_n == 0)) {
-        wait_ms(v, REST_MS);
+        wait_ms(v, LOOK_MS);
         hear(v, io, HEAR_MS);
         return true;
     }

@@ -397,8 +397,7 @@ static int run_one(run *r, bool again, char acked[HW_BATCH_TOKEN_SIZE], howdah_e
     work = hw_clock_work_begin();
     run_batch(r);
     if (reserved && !r->ended)
-        hw_reserved_consider(reserved, r->io,
-                             (int64_t)r->batch.n * 2 >= slot->shared->sub->options.catch_up_batch,
+        hw_reserved_consider(reserved, r->io, r->batch.n,
                              hw_clock_work_us(&work) / (int64_t)r->batch.n);
     end_run(r, again, acked);
     s = !again || r->ended || slot->failed < 0 || hw_slot_is_to_end(slot) ? HOWDAH_END : HOWDAH_OK;
@@ -540,6 +539,15 @@ void hw_shared_wake(const howdah_bus *bus)
 {
     for (howdah_subscription *sub = bus->service->shared; sub; sub = sub->next)
         sub->shared->look = true;
+}
+
+bool hw_shared_is_awake(const howdah_bus *bus)
+{
+    const howdah_subscription *sub = bus->service->shared;
+
+    while (sub && hw_reserved_token(sub->shared->reserved) != 0)
+        sub = sub->next;
+    return bus->service->shared && !sub;
 }
 
 /* Whether one that looks is under way. */

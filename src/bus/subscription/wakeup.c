@@ -104,7 +104,7 @@ static bool arm(howdah_bus *bus, int64_t now_us)
     hw_service *service = bus->service;
 
     if (service->pause.armed || service->cannot_listen ||
-        !hw_pause_is_quiet(&service->pause, now_us))
+        !hw_pause_is_quiet(&service->pause, now_us) || (!service->subs && hw_shared_is_awake(bus)))
         return false;
     if (hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
         return false; /* the pauses find what the bell would have told */
