@@ -50,9 +50,9 @@
 #define BUSY_RATE 4000
 #define CALM_RATE 2000
 #define RATE_MS 100
-#define REST_SHARE 4
+#define REST_SHARE 8
 #define REST_MS_MIN 2
-#define REST_MS_MAX 20
+#define REST_MS_MAX 25
 #define AGAIN_MS 1000
 #define LARGE_AGAIN_MS 60000 /* after a page that did not fit into a batch */
 #define PATIENCE_MS 100      /* I4 */
@@ -235,14 +235,14 @@ static int64_t new_token(void)
 /* I9.  After a pause in which nothing was counted the rate is low. */
 static void count(hw_reserved *v, size_t n)
 {
-    int64_t now = hw_clock_mono_ms();
+    int64_t ms = hw_clock_mono_ms() - v->counted_ms;
 
     v->counted += (int64_t)n;
-    if (now - v->counted_ms < RATE_MS)
+    if (ms < RATE_MS && v->counted < BUSY_RATE * RATE_MS / 1000)
         return;
-    v->rate = v->counted * 1000 / (now - v->counted_ms);
+    v->rate = v->counted * 1000 / (ms > 0 ? ms : 1);
     v->counted = 0;
-    v->counted_ms = now;
+    v->counted_ms += ms;
 }
 
 void hw_reserved_consider(hw_reserved *v, hw_store *io, size_t n, int64_t event_us)
