@@ -578,24 +578,28 @@ static int lease_direct(hw_pg *pg, const hw_group_take *take, hw_group_batch *ba
     return s;
 }
 
-/* I1.  Where nothing was found again and again, a bell has rung for a few events. */
+/* I1.  Where nothing was found again and again, the bell has rung for a few events. */
 static bool is_small(const hw_pg *pg, const hw_group_take *take)
 {
-    return take->max_events <= SMALL_BATCH || (!take->acked.s && pg->found_nothing >= IDLE_FETCHES);
+    if (take->acked.s)
+        return take->max_events <= SMALL_BATCH && (pg->pooled || pg->caller_owned);
+    return take->max_events <= SMALL_BATCH || pg->found_nothing >= IDLE_FETCHES;
 }
 
 static int lease(hw_pg *pg, const hw_group_take *take, hw_group_batch *batch, bool *ret_leased,
                  howdah_error *reterr)
 {
-    bool direct = !pg->pooled && !pg->caller_owned;
     hw_group_take again = *take;
+    hw_group_take few = *take;
     memory *m = batch->memory;
     bool all = false;
     int s;
 
-    if (is_small(pg, take) && !(direct && take->acked.s))
-        s = lease_small(pg, take, batch, &all, reterr);
-    else if (direct)
+    if (few.max_events > SMALL_BATCH)
+        few.max_events = SMALL_BATCH;
+    if (is_small(pg, take))
+        s = lease_small(pg, &few, batch, &all, reterr);
+    else if (!pg->pooled && !pg->caller_owned)
         s = lease_direct(pg, take, batch, &all, ret_leased, reterr);
     else
         return lease_in_two(pg, take, batch, reterr);
