@@ -39,6 +39,7 @@ $howdah$;
 CREATE OR REPLACE FUNCTION @schema@.log_end(OUT high bigint, OUT holes bigint[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $howdah$
