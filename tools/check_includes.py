@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: base <- engine <- store <- bus <- cli, bench.
+"""Checks that includes point one way: base <- engine <- store <- bus <- face <- cli, gateway, bench.
 
   base     nothing of ours but itself and the public header's types
   engine   base; pure: no clock, no randomness, no input and output, no threads
   store    base and engine; pg and sqlite do not know one another
   bus      base, engine and the store's contract, not its engines (but for caller_tx.c)
-  cli      the public headers and base, as any program outside would; only out/out.c writes to
-           stdout and stderr, so that nothing reaches a terminal past it
-  bench    the same, and how the command prints; cli/cmd/bench.c is its only door
+  face     the public headers and base, as any program outside would: what the faces of the bus,
+           cli and gateway, print and read alike
+  cli      the same, and face; only out/out.c writes to stdout and stderr, so that nothing reaches a
+           terminal past it
+  gateway  the public headers, base and face; cli/cmd/serve.c is its only door
+  bench    the public headers, base and face, and how the command prints; cli/cmd/bench.c is its only
+           door
   tests, examples, tools: whatever they like
 """
 import os
@@ -28,14 +32,17 @@ MAY = {
     "store/pg": ["base", "engine", "store", "store/pg"],
     "store/sqlite": ["base", "engine", "store", "store/sqlite"],
     "bus": ["base", "engine", "store", "bus"],
-    "cli": ["base", "cli"],
-    "bench": ["base", "cli", "bench"],
+    "face": ["base", "face"],
+    "cli": ["base", "face", "cli"],
+    "gateway": ["base", "face", "gateway"],
+    "bench": ["base", "face", "cli", "bench"],
 }
 # The dispatcher of stores has to know the stores; so has the call on the caller's own connection.
 MAY_ALSO = {
     "store/store.c": ["store/pg", "store/sqlite"],
     "bus/caller_tx.c": ["store/pg", "store/sqlite"],
     "cli/cmd/bench.c": ["bench"],
+    "cli/cmd/serve.c": ["gateway"],
 }
 # Drivers, and the folders or files that may speak to them.
 DRIVERS = {
@@ -117,7 +124,7 @@ def check_file(path):
         for match in IMPURE_CALLS.finditer(STRING.sub(blank, bare)):
             problems.append("src/%s:%d: the engine is pure: no %s()"
                             % (path, line_of(bare, match.start()), match.group(1)))
-    if folder in ("cli", "bench") and path != PRINTS:
+    if folder in ("face", "cli", "gateway", "bench") and path != PRINTS:
         for match in PRINTING.finditer(STRING.sub(blank, bare)):
             problems.append("src/%s:%d: only %s prints: no %s"
                             % (path, line_of(bare, match.start()), PRINTS, match.group(1)))

@@ -52,7 +52,7 @@ static int finish(cli_context *cli, int exit_code)
     howdah_close(cli->bus);
     howdah_settings_free(cli->settings);
     cli_args_done(&cli->args);
-    cli_out_flush(&cli->out);
+    cli_out_done(&cli->out);
     if (exit_code == 0 && !cli_out_alive(&cli->out) && cli->out.broken != EPIPE) {
         if (cli_signal_caught())
             return 128 + cli_signal_caught();

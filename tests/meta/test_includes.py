@@ -45,6 +45,15 @@ def the_command_sees_what_a_user_sees():
     allowed("cli/main.c", '"', "base/buf.h")
 
 
+def what_faces_share_knows_no_face():
+    for name in ("cli/cli.h", "cli/out/out.h", "store/queue.h", "engine/event.h"):
+        refused("face/fields.c", '"', name)
+    refused("cli/cli.c", '"', "bus/bus.h")
+    for path in ("cli/cmd/sub.c", "bench/run.c", "gateway/http.c"):
+        allowed(path, '"', "face/fields.h")
+    refused("gateway/http.c", '"', "cli/out/out.h")
+
+
 def the_command_prints_in_one_place():
     for call in ('fprintf(stderr, "x")', "(void)fputs(a, stdout)", 'printf("x")', "perror(a)"):
         assert rules.PRINTING.search(call), call
@@ -59,5 +68,5 @@ def a_file_that_does_not_exist_is_refused():
 if __name__ == "__main__":
     sys.exit(tap.run([a_lower_layer_does_not_know_a_higher_one,
                       the_two_engines_do_not_know_one_another, the_engine_is_pure,
-                      the_command_sees_what_a_user_sees, the_command_prints_in_one_place,
+                      the_command_sees_what_a_user_sees, what_faces_share_knows_no_face, the_command_prints_in_one_place,
                       a_file_that_does_not_exist_is_refused]))

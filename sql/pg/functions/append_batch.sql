@@ -33,7 +33,7 @@ $howdah$;
 -- member_problem(key text, value json) -> text or NULL
 --
 -- Whether a field of an event's JSON object has the right kind and form: NULL if so, else the reason.
--- The same verdict as that of src/cli/in/event_line.c.  A field that is the JSON null counts as absent,
+-- The same verdict as that of src/face/event_in.c.  A field that is the JSON null counts as absent,
 -- except for data.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.member_problem(key text, value json) RETURNS text

@@ -10,36 +10,16 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/text.h"
 #include "cli/cmd/append.h"
 #include "cli/in/payload.h"
+#include "face/event_in.h"
+#include "face/events.h"
 
-/* The same words in --expect and in the "expect" field of a batch line. */
-int cli_expect_parse(const char *text, int64_t *ret_expected, howdah_error *reterr)
-{
-    if (strcmp(text, "any") == 0)
-        *ret_expected = HOWDAH_EXPECT_ANY;
-    else if (strcmp(text, "none") == 0)
-        *ret_expected = HOWDAH_EXPECT_NONE;
-    else if (strcmp(text, "exists") == 0)
-        *ret_expected = HOWDAH_EXPECT_EXISTS;
-    else if (!hw_parse_i64(text, 0, INT64_MAX, ret_expected))
-        return hw_fail_field(reterr, HOWDAH_INVALID, "expect",
-                             "expected any, none, exists or a version");
-    return HOWDAH_OK;
-}
-
-/*
- * Written by hand, not from a table of fields: --batch --positions prints one a line, by the
- * million.
- */
 void cli_position_json(cli_context *cli, const char *stream, const howdah_position *position)
 {
-    cli_out_printf(&cli->out, "{\"global_sequence\":%" PRId64 ",\"id\":\"%s\",\"stream\":",
-                   position->global_sequence, position->id);
-    cli_json_text(&cli->out, stream);
-    cli_out_printf(&cli->out, ",\"version\":%" PRId64 ",\"revision\":%" PRId32 "}\n",
-                   position->version, position->revision);
+    face_position_json(cli_out_json(&cli->out), stream, position);
+    cli_out_json_put(&cli->out);
+    cli_out_puts(&cli->out, "\n");
 }
 
 /* ---- the payload */
@@ -122,7 +102,7 @@ static int set_numbers(const cli_args *args, howdah_builder *builder, howdah_err
         return s;
     howdah_builder_set_schema_version(builder, value);
     if (expect) {
-        s = cli_expect_parse(expect, &value, reterr);
+        s = face_expect_parse(expect, &value, reterr);
         if (s < 0)
             return s;
         howdah_builder_set_expect(builder, value);

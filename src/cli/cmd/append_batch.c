@@ -18,6 +18,7 @@
 #include "cli/in/lines.h"
 #include "cli/in/signals.h"
 #include "cli/out/progress.h"
+#include "face/event_in.h"
 
 #define LINE_EXTRA_BYTES ((size_t)128 * 1024) /* headers, names and field names of a line */
 
@@ -94,8 +95,8 @@ static int batch_init(batch *b, cli_context *cli, howdah_error *reterr)
     s = cli_args_number(&cli->args, "tx-size", 1, HOWDAH_BATCH_EVENTS_MAX, &tx_size, reterr);
     b->tx_size = (size_t)tx_size;
     if (s == HOWDAH_OK && cli_args_text(&cli->args, "expect"))
-        s = cli_expect_parse(cli_args_text(&cli->args, "expect"), &b->options.expected_version,
-                             reterr);
+        s = face_expect_parse(cli_args_text(&cli->args, "expect"), &b->options.expected_version,
+                              reterr);
     if (s == HOWDAH_OK)
         s = howdah_builder_new(&b->builder, reterr);
     cli_progress_start(&b->progress, cli, "events");
@@ -114,7 +115,9 @@ static bool is_blank(hw_str line)
  */
 static int next_event(batch *b, howdah_event **ret_event, bool *ret_has_id, howdah_error *reterr)
 {
-    cli_event_line line = {.payload_max = b->payload_max, .id_space = b->id_space};
+    face_event_in line = {.payload_max = b->payload_max,
+                          .id_space = b->id_space,
+                          .correction_advice = "howdah append --correct makes one"};
     int s;
 
     do {
@@ -124,7 +127,7 @@ static int next_event(batch *b, howdah_event **ret_event, bool *ret_has_id, howd
         return s;
     line.number = b->lines.number;
     howdah_builder_reset(b->builder);
-    s = cli_event_line_parse(&line, b->builder, &b->scratch, reterr);
+    s = face_event_in_parse(&line, b->builder, &b->scratch, reterr);
     if (s == HOWDAH_OK)
         s = howdah_builder_build(b->builder, ret_event, reterr);
     *ret_has_id = line.has_id;

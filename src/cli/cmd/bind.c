@@ -8,46 +8,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/out/subscriptions.h"
-
-/* ------------------------------------------------------------------- fields */
-
-static void get_key(const void *thing, cli_value *v)
-{
-    const howdah_binding_info *info = thing;
-
-    v->text = hw_str_of(howdah_binding_key_name(info->key));
-}
-
-static void get_state(const void *thing, cli_value *v)
-{
-    const howdah_binding_info *info = thing;
-
-    v->text = hw_str_of(cli_sub_state(info->state));
-}
-
-#define AT(member) CLI_AT(howdah_binding_info, member)
-
-static const cli_field fields[] = {
-    {"queue", CLI_TEXT, .style = CLI_CYAN, AT(queue)},
-    {"pattern", CLI_TEXT, AT(pattern)},
-    {"key", CLI_WORD, .get = get_key},
-    {"subscriber_id", CLI_TEXT, AT(subscriber_id)},
-    {"high", CLI_NUMBER, .head = "at", AT(high)},
-    {"head", CLI_NUMBER, AT(head)},
-    {"lag", CLI_NUMBER, AT(lag)},
-    {"state", CLI_WORD, .get = get_state},
-    {"owner", CLI_TEXT, .style = CLI_DIM, .blank = "-", AT(owner)},
-    {"created_at", CLI_TIME, AT(created_at_us)},
-    {"reason", CLI_TEXT, AT(reason)},
-    {.name = NULL},
-};
-
-static const cli_entity binding = {
-    fields,
-    .json = "queue pattern key subscriber_id high head lag state owner created_at reason",
-    .table = "queue pattern key state high lag owner",
-};
+#include "cli/out/fields.h"
+#include "face/bindings.h"
 
 /* ------------------------------------------------------------- bind, unbind */
 
@@ -62,7 +24,7 @@ static int on_wanted(void *ctx, const howdah_binding_info *info)
     const wanted *w = ctx;
 
     if (strcmp(info->pattern, w->pattern) == 0)
-        cli_entity_put(&w->cli->out, &binding, info);
+        cli_entity_put(&w->cli->out, &face_binding, info);
     return 0;
 }
 
@@ -87,7 +49,7 @@ static int get_position(const cli_args *args, const char *option, int64_t *ret_p
         return HOWDAH_OK;
     if (strcmp(text, "beginning") == 0)
         *ret_position = HOWDAH_FROM_START;
-    else if (cli_position(args, option, ret_position, NULL) < 0)
+    else if (cli_args_position(args, option, ret_position, NULL) < 0)
         return hw_fail_field(
             reterr, HOWDAH_INVALID, option,
             "expected beginning, end, or a sequence, 0 or more; got something else, %zu bytes long",
@@ -158,7 +120,7 @@ static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
         return s;
     if (!cli->out.json)
         return answer(cli, words, "is no longer bound to", reterr);
-    cli_entity_json(&cli->out, &(cli_entity){.fields = fields, .json = "queue pattern"},
+    cli_entity_json(&cli->out, &face_binding_named,
                     &(howdah_binding_info){.queue = words[0], .pattern = words[1]},
                     ",\"removed\":true");
     cli_out_puts(&cli->out, "\n");
@@ -202,7 +164,7 @@ int cmd_bindings(cli_context *cli, int argc, char **argv)
     cli_list list;
     int s = cli_args_words(&cli->args, 0, 1, &err);
 
-    cli_list_begin(&list, cli, &binding);
+    cli_list_begin(&list, cli, &face_binding);
     if (s >= 0)
         s = cli_open(cli, &err);
     if (s >= 0)

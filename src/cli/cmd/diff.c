@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/out/events.h"
 #include "cli/out/times.h"
+#include "face/events.h"
 
 #define NAME_BYTES_MAX 1024u
 
@@ -27,34 +28,16 @@ typedef struct diff {
 
 /* --------------------------------------------------------------------- JSON */
 
-/* null where there was no event before, or the event as howdah read prints it. */
-static int put_event(diff *d, const char *key, const howdah_event *event)
-{
-    cli_out *out = &d->cli->out;
-
-    cli_out_printf(out, ",\"%s\":", key);
-    if (!event) {
-        cli_out_puts(out, "null");
-        return HOWDAH_OK;
-    }
-    d->status = cli_event_json(event, &d->line, d->reterr);
-    if (d->status == HOWDAH_OK)
-        cli_out_put(out, d->line.data, d->line.len);
-    return d->status;
-}
-
-/* Written by hand: it holds two whole events, which are the library's own JSON. */
+/* d->line is one for all changes. */
 static void change_json(diff *d, howdah_change change, const howdah_event *before,
                         const howdah_event *after)
 {
-    char family[HOWDAH_UUID_SIZE];
-
-    assert(after);
-    howdah_event_family(after, family);
-    cli_out_printf(&d->cli->out, "{\"change\":\"%s\",\"family\":\"%s\"", howdah_change_name(change),
-                   family);
-    if (put_event(d, "before", before) == HOWDAH_OK && put_event(d, "after", after) == HOWDAH_OK)
-        cli_out_printf(&d->cli->out, ",\"final\":%s}\n", d->final ? "true" : "false");
+    hw_buf_clear(&d->line);
+    d->status = face_change_json(change, before, after, d->final, &d->line, d->reterr);
+    if (d->status < 0)
+        return;
+    cli_out_put(&d->cli->out, d->line.data, d->line.len);
+    cli_out_puts(&d->cli->out, "\n");
 }
 
 /* ----------------------------------------------------------------- terminal */
@@ -208,7 +191,7 @@ int cmd_diff(cli_context *cli, int argc, char **argv)
     howdah_error err = HOWDAH_ERROR_INIT;
     diff d = {.cli = cli,
               .options = HOWDAH_DIFF_OPTIONS_INIT,
-              .line = HW_BUF_INIT((size_t)512 * 1024 * 1024),
+              .line = HW_BUF_INIT((size_t)1024 * 1024 * 1024),
               .reterr = &err};
     int s = run(&d, &err);
 

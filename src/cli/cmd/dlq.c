@@ -12,108 +12,17 @@
 #include "cli/cli.h"
 #include "cli/in/verbs.h"
 #include "cli/out/events.h"
-#include "cli/out/queues.h"
-
-/* ------------------------------------------------------------------- fields */
-
-/* The number of what it is about: the event's in the log, or the job's. */
-static void get_number(const void *thing, cli_value *v)
-{
-    const howdah_dead_letter *dl = thing;
-
-    v->number = dl->event ? howdah_event_global_sequence(dl->event) : dl->job_id;
-}
-
-/* Only a job's; the event of a subscription has its number in its own fields. */
-static void get_job_id(const void *thing, cli_value *v)
-{
-    const howdah_dead_letter *dl = thing;
-
-    v->number = dl->job_id;
-    v->absent = dl->event != NULL;
-}
-
-static void get_name(const void *thing, cli_value *v)
-{
-    const howdah_dead_letter *dl = thing;
-
-    v->text = hw_str_of(dl->event ? dl->subscriber_id : dl->queue);
-}
-
-/* Of the event, also of one that a binding made into a job. */
-static void get_type(const void *thing, cli_value *v)
-{
-    const howdah_dead_letter *dl = thing;
-
-    if (dl->event)
-        v->text = hw_str_of(howdah_event_type(dl->event));
-    else if (dl->job)
-        v->text = hw_str_of(howdah_job_event_type(dl->job));
-}
-
-static void get_resolved_at(const void *thing, cli_value *v)
-{
-    const howdah_dead_letter *dl = thing;
-
-    v->number = dl->resolved_at_us;
-    v->absent = !dl->resolved;
-}
-
-#define AT(member) CLI_AT(howdah_dead_letter, member)
-
-static const cli_field fields[] = {
-    {"id", CLI_NUMBER, "dead letter", "id", .style = CLI_DIM, AT(id)},
-    {"source", CLI_WORD, .head = "of", .style = CLI_DIM, AT(source)},
-    {"name", CLI_TEXT, .get = get_name},
-    {"number", CLI_NUMBER, .head = "seq/job", .style = CLI_DIM, .get = get_number},
-    {"type", CLI_TEXT, .style = CLI_CYAN, .blank = "-", .get = get_type},
-    {"subscriber_id", CLI_TEXT, "subscription", AT(subscriber_id)},
-    {"queue", CLI_TEXT, AT(queue)},
-    {"job_id", CLI_NUMBER, "job", .get = get_job_id},
-    {"error", CLI_STRING, AT(error)},
-    {"attempts", CLI_NUMBER, "tries", AT(attempts)},
-    {"redrives", CLI_NUMBER, AT(redrives)},
-    {"state", CLI_WORD, AT(state)},
-    {"reason", CLI_TEXT, AT(reason)},
-    {"created_at", CLI_TIME, "created at", AT(created_at_us)},
-    {"last_attempt_at", CLI_TIME, "last try at", AT(last_attempt_at_us)},
-    {"resolved_at", CLI_TIME, "resolved at", .get = get_resolved_at},
-    {"resolved_by", CLI_TEXT, "resolved by", AT(resolved_by)},
-    {.name = NULL},
-};
-
-static const cli_entity dead_letter_entity = {
-    fields,
-    .show = "id subscriber_id queue job_id state reason error attempts redrives created_at "
-            "last_attempt_at resolved_at resolved_by",
-    .table = "id source name number type attempts state error",
-};
-
-/* One object of two things: the dead letter, and the event or the job that it is about. */
-static void dead_letter_json(cli_out *out, const howdah_dead_letter *dl)
-{
-    static const char fate[] = "error attempts redrives state reason created_at last_attempt_at "
-                               "resolved_at resolved_by";
-    bool first = true;
-
-    assert(!dl->event || !dl->job);
-    cli_out_puts(out, "{");
-    cli_fields_json(out, fields, dl->event ? "id source subscriber_id" : "id source queue job_id",
-                    dl, &first);
-    if (dl->event)
-        cli_fields_json(out, cli_event_fields, "event_id global_sequence stream version type",
-                        dl->event, &first);
-    cli_fields_json(out, fields, fate, dl, &first);
-    if (dl->event)
-        cli_fields_json(out, cli_event_fields, "data content_type data_base64", dl->event, &first);
-    else if (dl->job)
-        cli_fields_json(out, cli_job_pushed.fields, cli_job_pushed.json, dl->job, &first);
-    else
-        cli_out_puts(out, ",\"data\":null");
-    cli_out_puts(out, "}\n");
-}
+#include "face/dead_letters.h"
+#include "face/queues.h"
 
 /* ---------------------------------------------------------------- ls, show */
+
+static void dead_letter_json(cli_out *out, const howdah_dead_letter *dead_letter)
+{
+    face_dead_letter_json(cli_out_json(out), dead_letter);
+    cli_out_json_put(out);
+    cli_out_puts(out, "\n");
+}
 
 typedef struct listing {
     cli_context *cli;
@@ -130,7 +39,7 @@ static int on_listed(void *ctx, const howdah_dead_letter *dead_letter)
     if (l->cli->out.json)
         dead_letter_json(&l->cli->out, dead_letter);
     else
-        cli_fields_row(&l->table, fields, dead_letter_entity.table, dead_letter);
+        cli_fields_row(&l->table, face_dead_letter.fields, face_dead_letter.table, dead_letter);
     return cli_out_alive(&l->cli->out) ? 0 : 1;
 }
 
@@ -159,7 +68,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
         s = check_whose(cli, reterr);
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
-    cli_entity_table(&l.table, &cli->out, &dead_letter_entity);
+    cli_entity_table(&l.table, &cli->out, &face_dead_letter);
     if (s == HOWDAH_OK)
         s = howdah_dead_letters_walk(cli->bus, &options, on_listed, &l, reterr);
     cli_table_flush(&l.table);
@@ -184,12 +93,12 @@ static void dead_letter_show(cli_context *cli, const howdah_dead_letter *dead_le
 {
     cli_out *out = &cli->out;
 
-    cli_entity_show(out, &dead_letter_entity, dead_letter);
+    cli_entity_show(out, &face_dead_letter, dead_letter);
     cli_out_puts(out, "\n");
     if (dead_letter->event)
         show_event(out, dead_letter->event);
     else if (dead_letter->job)
-        cli_entity_show(out, &cli_job_pushed, dead_letter->job);
+        cli_entity_show(out, &face_job_pushed, dead_letter->job);
 }
 
 /* Called once at most: the walk was asked for one id. */

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "cli/in/verbs.h"
-#include "cli/out/queues.h"
+#include "cli/out/jobs.h"
 
 /* conflict: what to do about a job that is in the wrong state. */
 static int advise(int s, const char *conflict, howdah_error *reterr)

@@ -5,7 +5,9 @@
  */
 #include <assert.h>
 
-#include "cli/out/queues.h"
+#include "cli/out/fields.h"
+#include "cli/out/jobs.h"
+#include "face/queues.h"
 
 typedef struct listing {
     cli_context *cli;
@@ -24,7 +26,7 @@ static int on_logged(void *ctx, const howdah_job *job)
     if (l->cli->out.json)
         l->s = cli_job_json_line(l->cli, job, l->reterr);
     else
-        cli_jobs_table_row(&l->table, job);
+        cli_fields_row(&l->table, face_job.fields, face_job.table, job);
     return l->s < 0 || !cli_out_alive(&l->cli->out);
 }
 
@@ -60,7 +62,7 @@ static int run(cli_context *cli, howdah_error *reterr)
         s = cli_open(cli, reterr);
     if (s < 0)
         return s;
-    cli_jobs_table_init(&l.table, &cli->out);
+    cli_entity_table(&l.table, &cli->out, &face_job); /* in the order in which they ended */
     s = howdah_queue_history_walk(cli->bus, cli->args.words[1], &o, on_logged, &l, reterr);
     cli_table_flush(&l.table);
     cli_table_done(&l.table);

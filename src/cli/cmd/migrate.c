@@ -81,7 +81,7 @@ int cli_migrate_up(cli_context *cli, howdah_error *reterr)
     return s;
 }
 
-static void get_state(const void *thing, cli_value *v)
+static void get_state(const void *thing, face_value *v)
 {
     const howdah_migration_info *step = thing;
 
@@ -95,7 +95,7 @@ static void get_state(const void *thing, cli_value *v)
         v->text = HW_STR_LIT("applied");
 }
 
-static void get_applied_at(const void *thing, cli_value *v)
+static void get_applied_at(const void *thing, face_value *v)
 {
     const howdah_migration_info *step = thing;
 
@@ -104,7 +104,7 @@ static void get_applied_at(const void *thing, cli_value *v)
 }
 
 /* Enough of it to tell two apart in a table. */
-static void get_short_hash(const void *thing, cli_value *v)
+static void get_short_hash(const void *thing, face_value *v)
 {
     const howdah_migration_info *step = thing;
 
@@ -112,19 +112,19 @@ static void get_short_hash(const void *thing, cli_value *v)
     v->text = hw_str_of(v->small);
 }
 
-#define AT(member) CLI_AT(howdah_migration_info, member)
+#define AT(member) FACE_AT(howdah_migration_info, member)
 
-static const cli_field fields[] = {
-    {"number", CLI_NUMBER, .head = "step", AT(number)},
-    {"name", CLI_STRING, .style = CLI_CYAN, AT(name)},
-    {"hash", CLI_STRING, AT(hash)},
-    {"short_hash", CLI_TEXT, .head = "hash", .style = CLI_DIM, .get = get_short_hash},
-    {"state", CLI_WORD, .get = get_state},
-    {"applied_at", CLI_TIME, .head = "applied at", .style = CLI_DIM, .get = get_applied_at},
+static const face_field fields[] = {
+    {"number", FACE_NUMBER, .head = "step", AT(number)},
+    {"name", FACE_STRING, .style = FACE_NAME, AT(name)},
+    {"hash", FACE_STRING, AT(hash)},
+    {"short_hash", FACE_TEXT, .head = "hash", .style = FACE_ASIDE, .get = get_short_hash},
+    {"state", FACE_WORD, .get = get_state},
+    {"applied_at", FACE_TIME, .head = "applied at", .style = FACE_ASIDE, .get = get_applied_at},
     {.name = NULL},
 };
 
-static const cli_entity step_entity = {
+static const face_entity step_entity = {
     fields,
     .json = "number name hash state applied_at",
     .table = "number name state applied_at short_hash",

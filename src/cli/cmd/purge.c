@@ -16,7 +16,7 @@
 /* ------------------------------------------------------------------ records */
 
 /* A purge that erased nothing is not recorded: it has no number and no time. */
-static void get_id(const void *thing, cli_value *v)
+static void get_id(const void *thing, face_value *v)
 {
     const howdah_purge_record *r = thing;
 
@@ -25,7 +25,7 @@ static void get_id(const void *thing, cli_value *v)
 }
 
 /* The time is the database's, taken when the purge was recorded. */
-static void get_purged_at(const void *thing, cli_value *v)
+static void get_purged_at(const void *thing, face_value *v)
 {
     const howdah_purge_record *r = thing;
 
@@ -33,25 +33,25 @@ static void get_purged_at(const void *thing, cli_value *v)
     v->absent = r->id <= 0;
 }
 
-#define AT(member) CLI_AT(howdah_purge_record, member)
+#define AT(member) FACE_AT(howdah_purge_record, member)
 
-static const cli_field fields[] = {
-    {"id", CLI_NUMBER, "purge", "id", .style = CLI_DIM, .get = get_id},
-    {"purged_at", CLI_MOMENT, "purged at", "purged at (UTC)", .style = CLI_DIM,
+static const face_field fields[] = {
+    {"id", FACE_NUMBER, "purge", "id", .style = FACE_ASIDE, .get = get_id},
+    {"purged_at", FACE_MOMENT, "purged at", "purged at (UTC)", .style = FACE_ASIDE,
      .get = get_purged_at},
-    {"actor", CLI_TEXT, "by", AT(actor)},
-    {"reason", CLI_TEXT, AT(reason)},
-    {"stream", CLI_TEXT, .blank = "(by id)", AT(stream)},
-    {"events", CLI_COUNT, "events erased", "events", AT(events)},
-    {"dead_letters", CLI_COUNT, "dead letters", AT(dead_letters)},
-    {"snapshots", CLI_COUNT, AT(snapshots)},
-    {"jobs", CLI_COUNT, AT(jobs)},
-    {"left", CLI_COUNT, "revisions left", "left", AT(left)},
+    {"actor", FACE_TEXT, "by", AT(actor)},
+    {"reason", FACE_TEXT, AT(reason)},
+    {"stream", FACE_TEXT, .blank = "(by id)", AT(stream)},
+    {"events", FACE_COUNT, "events erased", "events", AT(events)},
+    {"dead_letters", FACE_COUNT, "dead letters", AT(dead_letters)},
+    {"snapshots", FACE_COUNT, AT(snapshots)},
+    {"jobs", FACE_COUNT, AT(jobs)},
+    {"left", FACE_COUNT, "revisions left", "left", AT(left)},
     {.name = NULL},
 };
 
 /* The reason comes last in a table, where it gets the width that is left. */
-static const cli_entity purge_entity = {
+static const face_entity purge_entity = {
     fields,
     .json = "id purged_at actor reason stream events dead_letters snapshots jobs left",
     .show = "id purged_at actor reason stream events dead_letters snapshots jobs left",

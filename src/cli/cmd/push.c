@@ -13,15 +13,15 @@
 #include "base/text.h"
 #include "cli/cmd/push.h"
 #include "cli/in/payload.h"
+#include "face/queues.h"
 
 #define HEADERS_ROOM ((size_t)128 * 1024)
 
-/* Written by hand, not from a table of fields: --batch prints one a line, by the million. */
 void cli_pushed_json(cli_context *cli, const char *queue, const howdah_pushed *pushed)
 {
-    cli_out_printf(&cli->out, "{\"id\":%" PRId64 ",\"queue\":", pushed->id);
-    cli_json_text(&cli->out, queue);
-    cli_out_puts(&cli->out, pushed->existed ? ",\"existed\":true}\n" : "}\n");
+    face_pushed_json(cli_out_json(&cli->out), queue, pushed);
+    cli_out_json_put(&cli->out);
+    cli_out_puts(&cli->out, "\n");
 }
 
 /*

@@ -15,6 +15,7 @@
 #include "cli/cmd/push.h"
 #include "cli/in/lines.h"
 #include "cli/out/progress.h"
+#include "face/job_in.h"
 
 #define LINE_EXTRA_BYTES ((size_t)256 * 1024) /* headers, names and field names of a line */
 #define TX_SIZE_DEFAULT 1000
@@ -28,7 +29,7 @@ typedef struct batch {
     cli_progress progress;
     size_t payload_max;
     /* The transaction being collected. */
-    cli_job *jobs;
+    face_job_in *jobs;
     const howdah_new_job **list;
     howdah_pushed *pushed;
     size_t room;
@@ -45,7 +46,7 @@ typedef struct batch {
 static void drop_jobs(batch *b)
 {
     for (size_t i = 0; i < b->n; i++)
-        cli_job_done(&b->jobs[i]);
+        face_job_in_done(&b->jobs[i]);
     b->n = 0;
     b->bytes = 0;
 }
@@ -113,16 +114,17 @@ static int store(batch *b, howdah_error *reterr)
 /* The job counts as held before it is parsed, so that it is freed when parsing fails half way. */
 static int take_line(batch *b, hw_str line, howdah_error *reterr)
 {
-    cli_job *job = &b->jobs[b->n];
+    face_job_in *job = &b->jobs[b->n];
     int s;
 
     assert(b->n < b->room); /* a full transaction was stored */
     if (b->n == 0)
         b->first_line = b->lines.number;
-    cli_job_init(job, b->payload_max);
+    face_job_in_init(job, b->payload_max);
+    job->advice = "howdah push --help lists the fields of a line";
     b->n++;
-    cli_job_inherit(job, b->defaults);
-    s = cli_job_parse(job, line, b->payload_max, reterr);
+    face_job_in_inherit(job, b->defaults);
+    s = face_job_in_parse(job, line, b->payload_max, reterr);
     if (s < 0) {
         hw_error_prefix(reterr, "line %lld", (long long)b->lines.number);
         return s;

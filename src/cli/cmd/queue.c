@@ -8,7 +8,8 @@
 
 #include "base/mem.h"
 #include "cli/in/verbs.h"
-#include "cli/out/queues.h"
+#include "cli/out/fields.h"
+#include "face/queues.h"
 
 /* Walks take functions of the library's types; the list takes any thing. */
 static int on_listed(void *ctx, const howdah_queue_info *info)
@@ -23,7 +24,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
 
     (void)words_n;
     (void)words;
-    cli_list_begin(&list, cli, &cli_queue);
+    cli_list_begin(&list, cli, &face_queue);
     if (s == HOWDAH_OK)
         s = howdah_queues_walk(cli->bus, NULL, on_listed, &list, reterr);
     cli_list_end(&list, s, "no queues; howdah push QUEUE makes one");
@@ -35,7 +36,7 @@ static int on_shown(void *ctx, const howdah_queue_info *info)
 {
     cli_context *cli = ctx;
 
-    cli_entity_put(&cli->out, &cli_queue, info);
+    cli_entity_put(&cli->out, &face_queue, info);
     return 0;
 }
 

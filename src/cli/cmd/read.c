@@ -167,22 +167,22 @@ static int ask_knowledge(lookup *q, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-#define AT(member) CLI_AT(howdah_type_stats, member)
+#define AT(member) FACE_AT(howdah_type_stats, member)
 
-static const cli_field type_fields[] = {
-    {"type", CLI_TEXT, .style = CLI_CYAN, AT(type)},
-    {"events", CLI_COUNT, AT(events)},
-    {"corrections", CLI_COUNT, AT(corrections)},
-    {"retractions", CLI_COUNT, AT(retractions)},
-    {"streams", CLI_COUNT, AT(streams)},
-    {"first_valid_time", CLI_DAY, .head = "valid from", .style = CLI_DIM, AT(first_valid_us)},
-    {"last_valid_time", CLI_DAY, .head = "to", .style = CLI_DIM, AT(last_valid_us)},
-    {"first_recorded_at", CLI_TIME, AT(first_recorded_us)},
-    {"last_recorded_at", CLI_TIME, AT(last_recorded_us)},
+static const face_field type_fields[] = {
+    {"type", FACE_TEXT, .style = FACE_NAME, AT(type)},
+    {"events", FACE_COUNT, AT(events)},
+    {"corrections", FACE_COUNT, AT(corrections)},
+    {"retractions", FACE_COUNT, AT(retractions)},
+    {"streams", FACE_COUNT, AT(streams)},
+    {"first_valid_time", FACE_DAY, .head = "valid from", .style = FACE_ASIDE, AT(first_valid_us)},
+    {"last_valid_time", FACE_DAY, .head = "to", .style = FACE_ASIDE, AT(last_valid_us)},
+    {"first_recorded_at", FACE_TIME, AT(first_recorded_us)},
+    {"last_recorded_at", FACE_TIME, AT(last_recorded_us)},
     {.name = NULL},
 };
 
-static const cli_entity type_entity = {
+static const face_entity type_entity = {
     type_fields,
     .json = "type events corrections retractions streams first_valid_time last_valid_time "
             "first_recorded_at last_recorded_at",
@@ -196,17 +196,17 @@ static int on_type(void *ctx, const howdah_type_stats *stats)
 }
 
 /* A stream is its name. */
-static void get_stream(const void *thing, cli_value *v)
+static void get_stream(const void *thing, face_value *v)
 {
     v->text = hw_str_of(thing);
 }
 
-static const cli_field stream_fields[] = {
-    {"stream", CLI_TEXT, .get = get_stream},
+static const face_field stream_fields[] = {
+    {"stream", FACE_TEXT, .get = get_stream},
     {.name = NULL},
 };
 
-static const cli_entity stream_entity = {stream_fields, .json = "stream", .table = "stream"};
+static const face_entity stream_entity = {stream_fields, .json = "stream", .table = "stream"};
 
 static int on_stream(void *ctx, const char *stream)
 {

@@ -13,20 +13,20 @@ typedef struct setting {
     const char *value; /* in force; NULL: not set */
 } setting;
 
-#define AT(member) CLI_AT(setting, member)
+#define AT(member) FACE_AT(setting, member)
 
-static const cli_field fields[] = {
-    {"key", CLI_STRING, AT(info.key)},
-    {"value", CLI_STRING, AT(value)},
-    {"default", CLI_STRING, AT(info.default_value)},
-    {"unit", CLI_STRING, AT(info.unit)},
-    {"range", CLI_STRING, AT(info.range)},
-    {"environment", CLI_STRING, AT(info.environment)},
-    {"help", CLI_STRING, AT(info.help)},
+static const face_field fields[] = {
+    {"key", FACE_STRING, AT(info.key)},
+    {"value", FACE_STRING, AT(value)},
+    {"default", FACE_STRING, AT(info.default_value)},
+    {"unit", FACE_STRING, AT(info.unit)},
+    {"range", FACE_STRING, AT(info.range)},
+    {"environment", FACE_STRING, AT(info.environment)},
+    {"help", FACE_STRING, AT(info.help)},
     {.name = NULL},
 };
 
-static const cli_entity setting_entity = {
+static const face_entity setting_entity = {
     fields,
     .json = "key value default unit range environment help",
 };

@@ -13,6 +13,7 @@
 #include "cli/in/verbs.h"
 #include "cli/out/events.h"
 #include "cli/out/fields.h"
+#include "face/snapshots.h"
 
 /* A version as a word, or by --version. */
 static int word_version(const char *word, int64_t *ret_version, howdah_error *reterr)
@@ -23,76 +24,6 @@ static int word_version(const char *word, int64_t *ret_version, howdah_error *re
                          "expected a whole number, 1 or more; got something else, %zu bytes long",
                          strlen(word));
 }
-
-/* ------------------------------------------------------------------- fields */
-
-/* A snapshot of a list comes without its data: then JSON does not name them. */
-static void get_data(const void *thing, cli_value *v)
-{
-    const howdah_snapshot *s = thing;
-
-    v->left_out = !s->data;
-    if (!s->content_type)
-        v->text = (hw_str){s->data, s->data_len};
-}
-
-static void get_content_type(const void *thing, cli_value *v)
-{
-    const howdah_snapshot *s = thing;
-
-    v->text = hw_str_of(s->content_type);
-    v->left_out = !s->content_type;
-}
-
-static void get_base64(const void *thing, cli_value *v)
-{
-    const howdah_snapshot *s = thing;
-
-    cli_value_base64(v, s->content_type, s->data, s->data_len);
-}
-
-/* For people: JSON as it is, bytes as their type and size. */
-static void get_payload(const void *thing, cli_value *v)
-{
-    const howdah_snapshot *s = thing;
-
-    if (s->content_type)
-        hw_buf_printf(&v->room, "(%.80s, %zu bytes)", s->content_type, s->data_len);
-    else
-        v->text = (hw_str){s->data, s->data_len};
-}
-
-/* The answer to "put" does not know it. */
-static void get_taken_at(const void *thing, cli_value *v)
-{
-    const howdah_snapshot *s = thing;
-
-    v->number = s->taken_at_us;
-    v->left_out = s->taken_at_us == HOWDAH_NO_TIME;
-}
-
-#define AT(member) CLI_AT(howdah_snapshot, member)
-
-static const cli_field fields[] = {
-    {"stream", CLI_TEXT, .style = CLI_CYAN, AT(stream)},
-    {"version", CLI_NUMBER, AT(version)},
-    {"data", CLI_JSON, .get = get_data},
-    {"content_type", CLI_TEXT, .get = get_content_type},
-    {"data_base64", CLI_JSON, .get = get_base64},
-    {"payload", CLI_TEXT, "data", .get = get_payload},
-    {"bytes", CLI_COUNT, AT(data_len)},
-    {"schema_version", CLI_NUMBER, "schema version", "schema", .style = CLI_DIM,
-     AT(schema_version)},
-    {"taken_at", CLI_MOMENT, "taken at", "taken at (UTC)", .style = CLI_DIM, .get = get_taken_at},
-    {.name = NULL},
-};
-
-static const cli_entity snapshot_entity = {
-    fields,
-    .json = "stream version data content_type data_base64 bytes schema_version taken_at",
-    .show = "stream version schema_version taken_at payload",
-    .table = "stream version bytes schema_version taken_at",
-};
 
 /* ----------------------------------------------------------------------- ls */
 
@@ -107,7 +38,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
     cli_list list;
     int s = cli_open(cli, reterr);
 
-    cli_list_begin(&list, cli, &snapshot_entity);
+    cli_list_begin(&list, cli, &face_snapshot);
     if (s == HOWDAH_OK)
         s = howdah_snapshots_walk(cli->bus, words_n > 0 ? words[0] : NULL, on_listed, &list,
                                   reterr);
@@ -162,7 +93,7 @@ static int run_put(cli_context *cli, int words_n, char **words, howdah_error *re
     if (s < 0)
         return s;
     if (cli->out.json) {
-        cli_entity_put(&cli->out, &snapshot_entity, &snapshot);
+        cli_entity_put(&cli->out, &face_snapshot, &snapshot);
     } else {
         cli_out_printf(&cli->out, "%s: snapshot at version %" PRId64 ", %zu bytes\n",
                        snapshot.stream, snapshot.version, snapshot.data_len);
@@ -184,7 +115,7 @@ static int run_get(cli_context *cli, int words_n, char **words, howdah_error *re
         s = howdah_snapshot_load(cli->bus, words[0], version, &snapshot, reterr);
     if (s < 0 || !snapshot)
         return s;
-    cli_entity_put(&cli->out, &snapshot_entity, snapshot);
+    cli_entity_put(&cli->out, &face_snapshot, snapshot);
     howdah_snapshot_free(snapshot);
     return HOWDAH_OK;
 }
@@ -224,7 +155,7 @@ static void print_snapshot(cli_context *cli, const howdah_snapshot *snapshot)
 {
     if (!cli->out.json) {
         if (snapshot)
-            cli_entity_show(&cli->out, &snapshot_entity, snapshot);
+            cli_entity_show(&cli->out, &face_snapshot, snapshot);
         else
             cli_out_puts(&cli->out, "no snapshot");
         cli_out_puts(&cli->out, "\n");
@@ -232,7 +163,7 @@ static void print_snapshot(cli_context *cli, const howdah_snapshot *snapshot)
     }
     cli_out_puts(&cli->out, "{\"snapshot\":");
     if (snapshot)
-        cli_entity_json(&cli->out, &snapshot_entity, snapshot, "");
+        cli_entity_json(&cli->out, &face_snapshot, snapshot, "");
     else
         cli_out_puts(&cli->out, "null");
     cli_out_puts(&cli->out, "}\n");

@@ -11,11 +11,11 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/json_write.h"
 #include "cli/cli.h"
 #include "cli/in/signals.h"
 #include "cli/in/verbs.h"
-#include "cli/out/subscriptions.h"
+#include "cli/out/fields.h"
+#include "face/subscriptions.h"
 
 #define WAIT_LOOK_MS 100
 
@@ -33,7 +33,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
 
     (void)words_n;
     (void)words;
-    cli_list_begin(&list, cli, &cli_subscription);
+    cli_list_begin(&list, cli, &face_subscription);
     if (s == HOWDAH_OK)
         s = howdah_subscriptions_walk(cli->bus, NULL, on_listed, &list, reterr);
     cli_list_end(&list, s, "no subscriptions; howdah subscribe NAME makes one");
@@ -45,36 +45,23 @@ static int on_shown(void *ctx, const howdah_subscription_info *info)
 {
     cli_context *cli = ctx;
 
-    cli_entity_put(&cli->out, &cli_subscription, info);
+    cli_entity_put(&cli->out, &face_subscription, info);
     return 0;
 }
 
-#define MEMBERS_BYTES_MAX ((size_t)64 * 1024 * 1024)
-
 /* The members of a shared one, collected before it is printed. */
 typedef struct members {
-    hw_buf json;
+    face_members list;
     cli_table *table; /* NULL: none is drawn */
-    size_t n;
 } members;
 
 static int on_member(void *ctx, const howdah_member_info *info)
 {
     members *m = ctx;
-    size_t at;
 
-    if (m->n++ > 0)
-        hw_buf_putc(&m->json, ',');
-    at = m->json.len;
-    hw_json_write_text(&m->json, "member", hw_str_of(info->member));
-    if (!m->json.broken)
-        m->json.data[at] = '{'; /* instead of its comma */
-    hw_buf_printf(&m->json, ",\"batches\":%" PRId64 ",\"events\":%" PRId64, info->batches,
-                  info->events);
-    hw_buf_printf(&m->json, ",\"oldest_age_s\":%" PRId64 ".%03d}", info->oldest_age_ms / 1000,
-                  (int)(info->oldest_age_ms % 1000));
+    face_members_add(&m->list, info);
     if (m->table)
-        cli_fields_row(m->table, cli_member.fields, cli_member.table, info);
+        cli_fields_row(m->table, face_member.fields, face_member.table, info);
     return 0;
 }
 
@@ -93,9 +80,9 @@ static int on_is_shared(void *ctx, const howdah_subscription_info *info)
 static int on_shown_whole(void *ctx, const howdah_subscription_info *info)
 {
     const showing *w = ctx;
-    const cli_subscription_shown shown = {*info, hw_buf_str(&w->m.json), w->m.n};
+    const face_subscription_shown shown = {*info, hw_buf_str(&w->m.list.json), w->m.list.n};
 
-    cli_entity_put(&w->cli->out, &cli_subscription_with_members, &shown);
+    cli_entity_put(&w->cli->out, &face_subscription_with_members, &shown);
     return 0;
 }
 
@@ -107,18 +94,17 @@ static int show(showing *w, const char *name, howdah_error *reterr)
     int s = howdah_subscriptions_walk(cli->bus, name, on_is_shared, w, reterr);
 
     if (s >= 0 && w->shared && !cli->out.json) {
-        cli_entity_table(&table, &cli->out, &cli_member);
+        cli_entity_table(&table, &cli->out, &face_member);
         w->m.table = &table;
     }
-    hw_buf_putc(&w->m.json, '[');
     if (s >= 0 && w->shared)
         s = howdah_members_walk(cli->bus, name, on_member, &w->m, reterr);
-    hw_buf_putc(&w->m.json, ']');
+    face_members_end(&w->m.list);
     if (s >= 0)
-        s = hw_buf_check(&w->m.json, reterr);
+        s = hw_buf_check(&w->m.list.json, reterr);
     if (s >= 0)
         s = howdah_subscriptions_walk(cli->bus, name, on_shown_whole, w, reterr);
-    if (w->m.table && s >= 0 && w->m.n > 0) {
+    if (w->m.table && s >= 0 && w->m.list.n > 0) {
         cli_out_puts(&cli->out, "\n");
         cli_table_flush(&table);
     }
@@ -130,13 +116,13 @@ static int show(showing *w, const char *name, howdah_error *reterr)
 /* A name that is not there is the library's NOT_FOUND. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    showing w = {cli, {HW_BUF_INIT(MEMBERS_BYTES_MAX), NULL, 0}, false};
+    showing w = {cli, {FACE_MEMBERS_INIT, NULL}, false};
     int s = cli_open(cli, reterr);
 
     (void)words_n;
     if (s >= 0)
         s = show(&w, words[0], reterr);
-    hw_buf_done(&w.m.json);
+    face_members_done(&w.m.list);
     return s;
 }
 
@@ -188,7 +174,7 @@ static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *
         return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "sub reset needs --to"),
                          "usage: howdah sub reset NAME --to start|end|N|TIME");
     since = hw_time_parse(text, strlen(text), &to);
-    s = since ? HOWDAH_OK : cli_position(&cli->args, "to", &to, reterr);
+    s = since ? HOWDAH_OK : cli_args_position(&cli->args, "to", &to, reterr);
     if (s < 0)
         return hw_advise(reterr, s, "a TIME is RFC 3339 with an offset, like 2026-01-31T09:30:00Z");
     if (s == HOWDAH_OK)
@@ -314,47 +300,6 @@ static int run_wait(cli_context *cli, int words_n, char **words, howdah_error *r
 
 /* ------------------------------------------------------------------- skips */
 
-/* "7-9": the numbers that were passed over, in one cell. */
-static void get_numbers(const void *thing, cli_value *v)
-{
-    const howdah_skip *skip = thing;
-
-    assert(skip->first <= skip->last);
-    (void)snprintf(v->small, sizeof v->small, "%" PRId64 "-%" PRId64, skip->first, skip->last);
-    v->text = hw_str_of(v->small);
-}
-
-/* In milliseconds also for people: what matters is how it compares with --gap-timeout. */
-static void get_missing_for(const void *thing, cli_value *v)
-{
-    const howdah_skip *skip = thing;
-
-    (void)snprintf(v->small, sizeof v->small, "%" PRId64 " ms", skip->age_ms);
-    v->text = hw_str_of(v->small);
-}
-
-#define AT(member) CLI_AT(howdah_skip, member)
-
-static const cli_field skip_fields[] = {
-    {"id", CLI_NUMBER, .style = CLI_DIM, AT(id)},
-    {"subscriber_id", CLI_TEXT, .head = "subscription", .style = CLI_CYAN, AT(subscriber_id)},
-    {"first", CLI_NUMBER, AT(first)},
-    {"last", CLI_NUMBER, AT(last)},
-    {"numbers", CLI_WORD, .right = true, .get = get_numbers},
-    {"age_ms", CLI_NUMBER, AT(age_ms)},
-    {"missing_for", CLI_WORD, .head = "missing for", .right = true, .get = get_missing_for},
-    {"reason", CLI_TEXT, AT(reason)},
-    {"created_at", CLI_TIME, AT(created_at_us)},
-    {"resolution", CLI_TEXT, .blank = "(open)", AT(resolution)},
-    {.name = NULL},
-};
-
-static const cli_entity skip_entity = {
-    skip_fields,
-    .json = "id subscriber_id first last age_ms reason created_at resolution",
-    .table = "id subscriber_id numbers missing_for reason resolution",
-};
-
 static int on_skip(void *ctx, const howdah_skip *skip)
 {
     return cli_list_put(ctx, skip);
@@ -366,7 +311,7 @@ static int run_skips(cli_context *cli, int words_n, char **words, howdah_error *
     cli_list list;
     int s = cli_open(cli, reterr);
 
-    cli_list_begin(&list, cli, &skip_entity);
+    cli_list_begin(&list, cli, &face_skip);
     if (s == HOWDAH_OK)
         s = howdah_skips_walk(cli->bus, words_n > 0 ? words[0] : NULL,
                               cli_args_has(&cli->args, "all"), on_skip, &list, reterr);

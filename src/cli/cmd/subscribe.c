@@ -25,7 +25,7 @@
 #include "cli/in/signals.h"
 #include "cli/out/events.h"
 #include "cli/out/live.h"
-#include "cli/out/subscriptions.h"
+#include "face/events.h"
 
 /* Between two looks at state, terminal and the reader of our pipe. */
 #define SLICE_MS 250
@@ -174,7 +174,7 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
         return hw_fail(reterr, HOWDAH_MISUSE, "--exec and --exec-lines exclude each other");
     r->pass_store = cli_args_has(args, "pass-store");
     r->until = cli_args_has(args, "until-caught-up");
-    s = cli_position(args, "from", &r->options.start, reterr);
+    s = cli_args_position(args, "from", &r->options.start, reterr);
     if (s == HOWDAH_OK)
         s = parse_modes(args, &r->options, reterr);
     if (s == HOWDAH_OK)
@@ -308,8 +308,10 @@ static void say_failed(job *j, const howdah_event *event, const howdah_delivery 
 
 static int put_input(const howdah_event *event, hw_buf *input, howdah_error *reterr)
 {
-    int s = cli_event_json(event, input, reterr);
+    int s;
 
+    hw_buf_clear(input);
+    s = face_event_json(event, input, reterr);
     if (s < 0)
         return s;
     hw_buf_putc(input, '\n');

@@ -30,7 +30,7 @@
 #include "cli/cmd/subscribe.h"
 #include "cli/in/answers.h"
 #include "cli/in/signals.h"
-#include "cli/out/events.h"
+#include "face/events.h"
 
 #define SLICE_MS 100     /* between two looks at the time, the lease and the signal */
 #define FETCH_MS 200     /* how long a fetch waits */
@@ -297,16 +297,13 @@ static int hear_answers(member *m, round *r, howdah_error *reterr)
 /* The lines of a batch; the buffer grows once. */
 static int put_lines(member *m, const howdah_batch *batch, howdah_error *reterr)
 {
-    hw_buf one = HW_BUF_INIT(BATCH_BYTES_MAX);
     int s = HOWDAH_OK;
 
     hw_buf_clear(&m->lines);
     for (size_t i = 0; s >= 0 && i < howdah_batch_size(batch); i++) {
-        s = cli_event_json(howdah_batch_event(batch, i), &one, reterr);
-        hw_buf_put(&m->lines, hw_buf_str(&one), one.len);
+        s = face_event_json(howdah_batch_event(batch, i), &m->lines, reterr);
         hw_buf_putc(&m->lines, '\n');
     }
-    hw_buf_done(&one);
     return s < 0 ? s : hw_buf_check(&m->lines, reterr);
 }
 

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/out/events.h"
+#include "face/events.h"
 
 #define DRAWN_DEPTH_MAX 32 /* deeper levels are told by number: the terminal is not that wide */
 #define ROW_BYTES_MAX 512u
@@ -34,12 +35,11 @@ typedef struct trace {
 
 static int print_json(trace *t, int depth, const howdah_event *event)
 {
-    t->status = cli_event_json(event, &t->line, t->reterr);
+    hw_buf_clear(&t->line);
+    t->status = face_trace_json(depth, event, &t->line, t->reterr);
     if (t->status < 0)
         return 1;
-    /* The event's object, opened a second time: {"depth":1,"global_sequence":... */
-    cli_out_printf(&t->cli->out, "{\"depth\":%d,", depth);
-    cli_out_put(&t->cli->out, t->line.data + 1, t->line.len - 1);
+    cli_out_put(&t->cli->out, t->line.data, t->line.len);
     cli_out_puts(&t->cli->out, "\n");
     return cli_out_alive(&t->cli->out) ? 0 : 1;
 }

@@ -366,6 +366,27 @@ int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howd
     return HOWDAH_OK;
 }
 
+/* 0 is before the first event, so "N" always means after N. */
+int cli_args_position(const cli_args *args, const char *option, int64_t *ret_position,
+                      howdah_error *reterr)
+{
+    const char *text = cli_args_text(args, option);
+
+    if (!text)
+        return HOWDAH_OK;
+    if (strcmp(text, "start") == 0) {
+        *ret_position = HOWDAH_FROM_START;
+    } else if (strcmp(text, "end") == 0) {
+        *ret_position = HOWDAH_FROM_END;
+    } else if (!hw_parse_i64(text, 0, INT64_MAX - 1, ret_position)) {
+        return hw_fail_field(
+            reterr, HOWDAH_INVALID, option,
+            "expected start, end, or a sequence, 0 or more; got something else, %zu bytes long",
+            strlen(text));
+    }
+    return HOWDAH_OK;
+}
+
 /* The word that is too many may be a URL: it is masked. */
 int cli_args_words(const cli_args *args, int min, int max, howdah_error *reterr)
 {

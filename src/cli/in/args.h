@@ -86,6 +86,10 @@ int cli_args_time(const cli_args *args, const char *name, int64_t *ret_time_us,
 /* The option's value is one of those of its row in the table; which, counted from 0. */
 int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howdah_error *reterr);
 
+/* start, end, or a sequence; leaves *ret_position alone when the option was not given. */
+int cli_args_position(const cli_args *args, const char *option, int64_t *ret_position,
+                      howdah_error *reterr);
+
 /* MISUSE unless min to max words follow the command's name; the advice is its usage line. */
 int cli_args_words(const cli_args *args, int min, int max, howdah_error *reterr);
 

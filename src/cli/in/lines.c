@@ -103,34 +103,3 @@ int cli_lines_next(cli_lines *lines, hw_str *ret_line, howdah_error *reterr)
             return s;
     }
 }
-
-/*
- * A payload of the full depth makes the line too deep for one check.  Then outside and inside are
- * checked apart: the line with an empty string for each value (a digit could go on with what stands
- * after it), and every value by itself.
- */
-static bool is_valid_in_parts(hw_str line)
-{
-    hw_buf outside = HW_BUF_INIT(2 * line.len + 2); /* a value of one byte becomes two */
-    hw_str key;
-    hw_str value;
-    size_t pos = 0;
-    size_t done = 0;
-    bool valid = true;
-
-    while (valid && hw_json_member(line.s, line.len, &pos, &key, &value)) {
-        valid = hw_json_valid(value.s, value.len, HW_JSON_DEPTH_MAX, NULL);
-        hw_buf_put(&outside, line.s + done, (size_t)(value.s - line.s) - done);
-        hw_buf_puts(&outside, "\"\"");
-        done = pos;
-    }
-    hw_buf_put(&outside, line.s + done, line.len - done);
-    valid = valid && !outside.broken && hw_json_valid(hw_buf_str(&outside), outside.len, 1, NULL);
-    hw_buf_done(&outside);
-    return valid;
-}
-
-bool cli_line_is_json(hw_str line, hw_json_flaw *ret_flaw)
-{
-    return hw_json_valid(line.s, line.len, HW_JSON_DEPTH_MAX, ret_flaw) || is_valid_in_parts(line);
-}

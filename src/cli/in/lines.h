@@ -8,7 +8,6 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/str.h"
 
 typedef struct cli_lines {
@@ -30,12 +29,6 @@ void cli_lines_done(cli_lines *lines);
  * FAILED.
  */
 int cli_lines_next(cli_lines *lines, hw_str *ret_line, howdah_error *reterr);
-
-/*
- * Whether the line is valid JSON whose members are of no more than the depth that a payload may
- * have: the line is one level around them.
- */
-bool cli_line_is_json(hw_str line, hw_json_flaw *ret_flaw);
 
 /*
  * One read(2) that comes back for signals: bytes read, 0 at the end, or a negative status.

@@ -11,15 +11,12 @@
 #include "cli/cli.h"
 #include "cli/out/fields.h"
 
-/* All that can be printed of a howdah_event. */
-extern const cli_field cli_event_fields[];
-
 typedef struct cli_events {
     cli_out *out;
     hw_buf line;
     cli_table table;
     int64_t count;
-    const char *columns; /* names of cli_event_fields */
+    const char *columns; /* names of fields */
     const char *tail;    /* more fields of each line of JSON, ",\"name\":value"; "": none */
 } cli_events;
 
@@ -31,11 +28,6 @@ int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *
 int cli_events_show(cli_events *events, const howdah_event *event, howdah_error *reterr);
 void cli_events_flush(cli_events *events);
 void cli_events_done(cli_events *events);
-
-/*
- * The event's JSON in buf.  NO_MEMORY when there is no room for it.
- */
-int cli_event_json(const howdah_event *event, hw_buf *buf, howdah_error *reterr);
 
 /* "2026-01-31 09:30:00", or "01-31 09:30:00" when there is little width; "" when not recorded. */
 #define CLI_MOMENT_SIZE 20

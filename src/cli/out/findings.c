@@ -1,34 +1,11 @@
 /* findings.c - see findings.h. */
 #include "cli/out/findings.h"
 
-#include <assert.h>
-
 #include "cli/out/fields.h"
+#include "face/findings.h"
 
 #define CHECK_WIDTH 12
 #define INDENT (2 + 1 + CHECK_WIDTH + 1) /* of the text after mark and check */
-
-/* In the order of howdah_severity. */
-static void get_severity(const void *thing, cli_value *v)
-{
-    static const char *const names[] = {"good", "warning", "bad"};
-    const howdah_finding *finding = thing;
-
-    assert((size_t)finding->severity < sizeof names / sizeof *names);
-    v->text = hw_str_of(names[finding->severity]);
-}
-
-#define AT(member) CLI_AT(howdah_finding, member)
-
-static const cli_field fields[] = {
-    {"severity", CLI_WORD, .get = get_severity},
-    {"check", CLI_STRING, AT(check)},
-    {"message", CLI_STRING, AT(message)},
-    {"advice", CLI_STRING, AT(advice)},
-    {.name = NULL},
-};
-
-static const cli_entity finding_entity = {fields, .json = "severity check message advice"};
 
 /* Neither a table nor "show": sentences, broken between words under a mark in the margin. */
 static void finding_text(cli_context *cli, const howdah_finding *finding)
@@ -56,7 +33,7 @@ int cli_on_finding(void *ctx, const howdah_finding *finding)
     v->bad += finding->severity == HOWDAH_BAD;
     v->warnings += finding->severity == HOWDAH_WARNING;
     if (v->cli->out.json)
-        cli_entity_put(&v->cli->out, &finding_entity, finding);
+        cli_entity_put(&v->cli->out, &face_finding, finding);
     else
         finding_text(v->cli, finding);
     cli_out_flush(&v->cli->out); /* a check can take seconds: show each as it is known */

@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "cli/out/subscriptions.h"
+#include "cli/out/table.h"
+#include "face/subscriptions.h"
 
 #define INTERVAL_US 100000
 #define SAMPLE_US 1000000
@@ -81,7 +82,7 @@ void cli_live_update(cli_live *live, const howdah_subscription_info *info, int64
     cli_count_text(live->rate, rate);
     (void)snprintf(text, sizeof text, "%.*s  %s  at %s  lag %s  %s/s",
                    (int)cli_text_fit(info->subscriber_id, live->cli->out.width / 3),
-                   info->subscriber_id, cli_sub_state(info->state), at, lag, rate);
+                   info->subscriber_id, face_subscription_state(info->state), at, lag, rate);
     cli_live_draw(live, text);
 }
 

@@ -13,14 +13,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/in/signals.h"
+#include "face/fields.h"
 
 #define WIDTH_DEFAULT 80u
 #define HEIGHT_DEFAULT 24u
-#define JSON_BYTES_MAX ((size_t)64 * 1024 * 1024) /* of one string */
+#define JSON_BYTES_MAX ((size_t)1024 * 1024 * 1024) /* above any thing with its payload */
+#define JSON_ROOM_KEPT ((size_t)1024 * 1024)        /* for the next thing */
 
 static bool environment_is(const char *name, const char *value)
 {
@@ -87,6 +88,7 @@ void cli_out_init(cli_out *out, bool json)
     out->err_dumb = environment_is("TERM", "dumb");
     out->err_colour = out->err_terminal && colours_wanted();
     out->utf8 = utf8_wanted();
+    out->json_text = (hw_buf)HW_BUF_INIT(JSON_BYTES_MAX);
     out->sanitizer =
         (cli_sanitizer){.utf8 = out->utf8, .json = out->json, .sink = into_room, .ctx = out};
     look_at_size(out);
@@ -122,6 +124,12 @@ void cli_out_flush(cli_out *out)
 {
     cli_sanitize_end(&out->sanitizer);
     flush_room(out);
+}
+
+void cli_out_done(cli_out *out)
+{
+    cli_out_flush(out);
+    hw_buf_done(&out->json_text);
 }
 
 /* As it is. */
@@ -202,21 +210,31 @@ void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned w
     cli_out_puts(out, "\n");
 }
 
+/* Only one thing at a time is made: whoever takes the buffer also prints it. */
+hw_buf *cli_out_json(cli_out *out)
+{
+    hw_buf_clear(&out->json_text);
+    return &out->json_text;
+}
+
+/* Half a thing would be read as a whole one, so it is not written at all. */
+void cli_out_json_put(cli_out *out)
+{
+    hw_buf *text = &out->json_text;
+
+    if (text->broken == HOWDAH_OK)
+        cli_out_put(out, hw_buf_str(text), text->len);
+    else if (!out->broken)
+        out->broken = text->broken == HOWDAH_LIMIT ? EFBIG : ENOMEM;
+    if (text->room > JSON_ROOM_KEPT)
+        hw_buf_done(text);
+}
+
 /* What is not UTF-8 is no JSON string; the unreadable bytes become "?". */
 void cli_json_text(cli_out *out, const char *text)
 {
-    hw_buf quoted = HW_BUF_INIT(JSON_BYTES_MAX);
-
-    if (hw_utf8_valid(text, strlen(text))) {
-        hw_json_put_string(&quoted, text, strlen(text));
-    } else { /* a file name may be anything, JSON may not */
-        hw_buf_putc(&quoted, '"');
-        for (const char *c = text; *c; c++)
-            hw_buf_putc(&quoted, *c > ' ' && *c < 0x7f && *c != '"' && *c != '\\' ? *c : '?');
-        hw_buf_putc(&quoted, '"');
-    }
-    cli_out_put(out, hw_buf_str(&quoted), quoted.len);
-    hw_buf_done(&quoted);
+    face_json_text(cli_out_json(out), text);
+    cli_out_json_put(out);
 }
 
 static const char *style_code(cli_style style)

@@ -34,6 +34,7 @@ typedef struct cli_out {
     bool err_colour;
     int broken;              /* 0, or errno of the write that failed */
     cli_sanitizer sanitizer; /* for stdout, when it is a terminal */
+    hw_buf json_text;        /* being made */
     size_t len;
     char room[CLI_OUT_ROOM];
 } cli_out;
@@ -60,12 +61,20 @@ void cli_out_printf(cli_out *out, const char *fmt, ...) HW_PRINTF(2, 3);
  * without indent.
  */
 void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned width);
+/*
+ * A text of JSON that a face makes (face/fields.h): the buffer for it, empty, and then what is in
+ * it on stdout.  One that could not be made whole counts as a failed write (I3).
+ */
+hw_buf *cli_out_json(cli_out *out);
+void cli_out_json_put(cli_out *out);
 /* Text as a JSON string. */
 void cli_json_text(cli_out *out, const char *text);
 /* Starts a style; CLI_PLAIN ends it.  Nothing without colours. */
 void cli_out_style(cli_out *out, cli_style style);
 /* Writes out all that was put. */
 void cli_out_flush(cli_out *out);
+/* The same at the end, and frees what it has. */
+void cli_out_done(cli_out *out);
 
 /* The same on stderr, which is written line by line; whole lines also of several threads. */
 void cli_err_printf(const cli_out *out, const char *fmt, ...) HW_PRINTF(2, 3);

@@ -1,26 +1,25 @@
 /*
- * job_line.c - one JSON line as a job.
+ * job_in.c - see job_in.h.
  *
  * A field is a row of a table.  The payload goes on unchanged; texts are unescaped into the
- * job's own memory, in which nothing moves: as much as the line has is reserved before the first.
+ * job's own memory, in which nothing moves: as much as the object has is reserved before the first.
  */
+#include "face/job_in.h"
+
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/cmd/push.h"
-#include "cli/in/lines.h"
+#include "face/json_in.h"
 
 #define NAMES_ROOM                                                                                 \
     ((size_t)8 * 1024) /* six texts of at most 255 bytes, and longer ones to refuse */
-#define NUMBER_TEXT_MAX 32
 #define HEADERS_ROOM ((size_t)128 * 1024)
 
 typedef struct parse {
-    cli_job *job;
+    face_job_in *job;
     size_t payload_max;
     hw_str base64; /* absent: none */
     bool has_data;
@@ -33,28 +32,23 @@ typedef struct field {
 } field;
 
 /* Three buffers of its own: a job of a transaction outlives its line. */
-void cli_job_init(cli_job *job, size_t payload_max)
+void face_job_in_init(face_job_in *job, size_t payload_max)
 {
-    *job = (cli_job){HOWDAH_NEW_JOB_INIT, HW_BUF_INIT(payload_max + 1), HW_BUF_INIT(HEADERS_ROOM),
-                     HW_BUF_INIT(NAMES_ROOM)};
+    *job = (face_job_in){HOWDAH_NEW_JOB_INIT, HW_BUF_INIT(payload_max + 1),
+                         HW_BUF_INIT(HEADERS_ROOM), HW_BUF_INIT(NAMES_ROOM), NULL};
 }
 
-void cli_job_done(cli_job *job)
+void face_job_in_done(face_job_in *job)
 {
     hw_buf_done(&job->data);
     hw_buf_done(&job->headers);
     hw_buf_done(&job->names);
 }
 
-/* What the options say holds until the line says something else. */
-void cli_job_inherit(cli_job *job, const howdah_new_job *from)
+/* What it says holds until the object says something else. */
+void face_job_in_inherit(face_job_in *job, const howdah_new_job *from)
 {
     job->job = *from;
-}
-
-static char kind_of(hw_str value)
-{
-    return hw_json_kind(value.s, value.len);
 }
 
 /* NULL (and an error) when it is no string, or too long for any of our texts. */
@@ -63,7 +57,7 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     hw_buf *names = &p->job->names;
     size_t at = names->len;
 
-    if (kind_of(value) != 's') {
+    if (face_kind_of(value) != 's') {
         (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
         return NULL;
     }
@@ -77,12 +71,12 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     return hw_buf_check(names, reterr) < 0 ? NULL : names->data + at;
 }
 
-/* null takes back what the options said. */
+/* null takes back what was inherited. */
 static int take_text(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text = NULL;
 
-    if (kind_of(value) != '0') {
+    if (face_kind_of(value) != '0') {
         text = text_of(p, f, value, reterr);
         if (!text)
             return HOWDAH_INVALID;
@@ -95,26 +89,24 @@ static int take_text(parse *p, const field *f, hw_str value, howdah_error *reter
 /* The library checks the range, and names the field. */
 static int take_number(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    char text[NUMBER_TEXT_MAX] = "";
+    char text[FACE_NUMBER_TEXT];
     int64_t number = 0;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
-    if (kind_of(value) == 'n' && value.len < sizeof text)
-        memcpy(text, value.s, value.len);
-    if (!hw_parse_i64(text, INT64_MIN, INT64_MAX, &number))
+    if (!face_number_text(value, text) || !hw_parse_i64(text, INT64_MIN, INT64_MAX, &number))
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a whole number");
     assert(f->offset > 0);
     memcpy((char *)&p->job->job + f->offset, &number, sizeof number);
     return HOWDAH_OK;
 }
 
-/* A delay in a line replaces a --run-at of the options. */
+/* Replaces a time that was inherited. */
 static int take_delay(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
     text = text_of(p, f, value, reterr);
     if (!text)
@@ -126,12 +118,12 @@ static int take_delay(parse *p, const field *f, hw_str value, howdah_error *rete
     return HOWDAH_OK;
 }
 
-/* A time in a line replaces a --delay of the options. */
+/* Replaces a delay that was inherited. */
 static int take_run_at(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
     text = text_of(p, f, value, reterr);
     if (!text)
@@ -163,9 +155,9 @@ static int take_data(parse *p, const field *f, hw_str value, howdah_error *reter
 /* Decoded at the end: content_type, which it needs, may come after it. */
 static int take_base64(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
-    if (kind_of(value) != 's')
+    if (face_kind_of(value) != 's')
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
     p->base64 = (hw_str){value.s + 1, value.len - 2};
     return HOWDAH_OK;
@@ -176,7 +168,7 @@ static int take_headers(parse *p, const field *f, hw_str value, howdah_error *re
 {
     hw_buf *headers = &p->job->headers;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
     if (value.len > HEADERS_ROOM)
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name,
@@ -204,33 +196,13 @@ static const field fields[] = {
 };
 #define FIELDS_N (sizeof fields / sizeof *fields)
 
-/* A misspelt field would be a default that nobody notices, so it is refused. */
-static int unknown_field(hw_str key, howdah_error *reterr)
-{
-    char name[32];
-    const field *best = &fields[0];
-    int s;
-
-    /* A name from outside goes into a message only if it is one: short, printable ASCII. */
-    for (size_t i = 0; i < key.len; i++)
-        if (key.len >= sizeof name || key.s[i] < 0x20 || key.s[i] >= 0x7f)
-            return hw_fail(reterr, HOWDAH_INVALID, "unknown field with a name of %zu bytes",
-                           key.len);
-    (void)snprintf(name, sizeof name, "%.*s", (int)key.len, key.s);
-    for (size_t i = 1; i < FIELDS_N; i++)
-        if (hw_word_distance(name, fields[i].name) < hw_word_distance(name, best->name))
-            best = &fields[i];
-    s = hw_fail_field(reterr, HOWDAH_INVALID, name, "unknown field; the nearest is %s", best->name);
-    return hw_advise(reterr, s, "howdah push --help lists the fields of a line");
-}
-
 /* A linear search: there are a dozen fields. */
 static int take_member(parse *p, hw_str key, hw_str value, howdah_error *reterr)
 {
     for (size_t i = 0; i < FIELDS_N; i++)
         if (hw_json_key_is(key, fields[i].name))
             return fields[i].take(p, &fields[i], value, reterr);
-    return unknown_field(key, reterr);
+    return face_unknown_field(key, fields, sizeof *fields, FIELDS_N, p->job->advice, reterr);
 }
 
 /* The payload in its final form; data_base64 and content_type belong together, and exclude data. */
@@ -260,24 +232,19 @@ static int finish_payload(parse *p, howdah_error *reterr)
 }
 
 /* Room for all texts is made first: later texts must not move earlier ones. */
-int cli_job_parse(cli_job *job, hw_str line, size_t payload_max, howdah_error *reterr)
+int face_job_in_parse(face_job_in *job, hw_str text, size_t payload_max, howdah_error *reterr)
 {
     parse p = {.job = job, .payload_max = payload_max};
-    hw_json_flaw flaw;
     hw_str key;
     hw_str value;
     size_t pos = 0;
-    int s = HOWDAH_OK;
+    int s;
 
     hw_buf_clear(&job->names);
-    if (!hw_buf_reserve(&job->names, line.len < NAMES_ROOM ? line.len : NAMES_ROOM))
+    if (!hw_buf_reserve(&job->names, text.len < NAMES_ROOM ? text.len : NAMES_ROOM))
         return hw_buf_check(&job->names, reterr);
-    if (!cli_line_is_json(line, &flaw))
-        return hw_fail(reterr, HOWDAH_INVALID, "not valid JSON: %s at byte %zu", flaw.why,
-                       flaw.offset + 1);
-    if (kind_of(line) != 'o')
-        return hw_fail(reterr, HOWDAH_INVALID, "not a JSON object");
-    while (s == HOWDAH_OK && hw_json_member(line.s, line.len, &pos, &key, &value))
+    s = face_object_check(text, reterr);
+    while (s == HOWDAH_OK && hw_json_member(text.s, text.len, &pos, &key, &value))
         s = take_member(&p, key, value, reterr);
     return s < 0 ? s : finish_payload(&p, reterr);
 }

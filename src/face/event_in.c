@@ -1,26 +1,24 @@
 /*
- * event_line.c - one JSON line as an event.
+ * event_in.c - see event_in.h.
  *
  * A field is a row of a table: its name and what is done with its value.  Values stay slices of
- * the line: a payload goes to the builder unchanged.  Lines that "howdah read" printed have
- * fields that the store gives; they are skipped.
+ * the text: a payload goes to the builder unchanged.  Events that were read have fields that the
+ * store gives; they are skipped.
  */
+#include "face/event_in.h"
+
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/uuid.h"
-#include "cli/cmd/append.h"
-#include "cli/in/lines.h"
-
-#define NUMBER_TEXT_MAX 32
+#include "face/json_in.h"
 
 typedef struct parse {
-    cli_event_line *line;
+    face_event_in *in;
     howdah_builder *builder;
     hw_buf *scratch;
     bool has_data;
@@ -34,15 +32,10 @@ typedef struct field {
     void (*set)(howdah_builder *builder, const char *text); /* of take_text */
 } field;
 
-static char kind_of(hw_str value)
-{
-    return hw_json_kind(value.s, value.len);
-}
-
 /* The unescaped inside of a string, in the scratch buffer; NULL (and an error) for another kind. */
 static const char *text_of(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    if (kind_of(value) != 's') {
+    if (face_kind_of(value) != 's') {
         (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
         return NULL;
     }
@@ -51,12 +44,12 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     return hw_buf_check(p->scratch, reterr) < 0 ? NULL : hw_buf_str(p->scratch);
 }
 
-/* null is the same as a field that is left out: that is how howdah read prints it. */
+/* null is the same as a field that is left out: that is how events are printed. */
 static int take_text(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
     text = text_of(p, f, value, reterr);
     if (!text)
@@ -69,17 +62,17 @@ static int take_text(parse *p, const field *f, hw_str value, howdah_error *reter
 /* Whether a line has an id decides whether it can be sent again. */
 static int take_id(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    if (kind_of(value) != '0')
-        p->line->has_id = true;
+    if (face_kind_of(value) != '0')
+        p->in->has_id = true;
     return take_text(p, f, value, reterr);
 }
 
 /* The slice goes to the builder as it is: numbers and spaces stay as they were written. */
 static int take_data(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    if (value.len > p->line->payload_max)
+    if (value.len > p->in->payload_max)
         return hw_fail_field(reterr, HOWDAH_LIMIT, f->name, "%zu bytes, the limit is %zu",
-                             value.len, p->line->payload_max);
+                             value.len, p->in->payload_max);
     howdah_builder_set_json(p->builder, value.s, value.len);
     p->has_data = true;
     return HOWDAH_OK;
@@ -91,9 +84,9 @@ static int take_data(parse *p, const field *f, hw_str value, howdah_error *reter
  */
 static int keep_raw(const field *f, hw_str value, hw_str *ret_raw, howdah_error *reterr)
 {
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
-    if (kind_of(value) != 's')
+    if (face_kind_of(value) != 's')
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
     *ret_raw = (hw_str){value.s + 1, value.len - 2};
     return HOWDAH_OK;
@@ -115,7 +108,7 @@ static int take_headers(parse *p, const field *f, hw_str value, howdah_error *re
 {
     (void)f;
     (void)reterr;
-    if (kind_of(value) != '0')
+    if (face_kind_of(value) != '0')
         howdah_builder_set_headers_json(p->builder, value.s, value.len);
     return HOWDAH_OK;
 }
@@ -126,7 +119,7 @@ static int take_valid_time(parse *p, const field *f, hw_str value, howdah_error 
     const char *text;
     int64_t time_us;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
     text = text_of(p, f, value, reterr);
     if (!text)
@@ -138,25 +131,15 @@ static int take_valid_time(parse *p, const field *f, hw_str value, howdah_error 
     return HOWDAH_OK;
 }
 
-/* A number's text by itself; false when it is too long to be a whole one. */
-static bool number_text(hw_str value, char ret_text[NUMBER_TEXT_MAX])
-{
-    if (kind_of(value) != 'n' || value.len >= NUMBER_TEXT_MAX)
-        return false;
-    memcpy(ret_text, value.s, value.len);
-    ret_text[value.len] = '\0';
-    return true;
-}
-
 /* A number only: a text would be a mistake of the program that wrote the line. */
 static int take_schema_version(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    char text[NUMBER_TEXT_MAX];
+    char text[FACE_NUMBER_TEXT];
     int64_t version;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
-    if (!number_text(value, text) || !hw_parse_i64(text, 1, INT32_MAX, &version))
+    if (!face_number_text(value, text) || !hw_parse_i64(text, 1, INT32_MAX, &version))
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a whole number, 1 to %d",
                              INT32_MAX);
     howdah_builder_set_schema_version(p->builder, version);
@@ -166,18 +149,18 @@ static int take_schema_version(parse *p, const field *f, hw_str value, howdah_er
 /* A version may come as a number or as a text. */
 static int take_expect(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    char number[NUMBER_TEXT_MAX];
+    char number[FACE_NUMBER_TEXT];
     const char *text = number;
     int64_t expected;
     int s;
 
-    if (kind_of(value) == '0')
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
-    if (!number_text(value, number))
+    if (!face_number_text(value, number))
         text = text_of(p, f, value, reterr);
     if (!text)
         return HOWDAH_INVALID;
-    s = cli_expect_parse(text, &expected, reterr);
+    s = face_expect_parse(text, &expected, reterr);
     if (s == HOWDAH_OK)
         howdah_builder_set_expect(p->builder, expected);
     return s;
@@ -193,23 +176,25 @@ static int skip(parse *p, const field *f, hw_str value, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* A revision without its family would look like an original. */
+/* A revision without its family would look like an original.  Advice is the face's. */
 static int refuse_unless_null(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
-    (void)p;
-    if (kind_of(value) == '0')
+    int s;
+
+    if (face_kind_of(value) == '0')
         return HOWDAH_OK;
-    return hw_advise(
-        reterr,
-        hw_fail_field(reterr, HOWDAH_INVALID, f->name, "a correction cannot be part of a batch"),
-        "howdah append --correct makes one");
+    if (p->in->correction)
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name,
+                             "only of a correction, which names an event in \"corrects\"");
+    s = hw_fail_field(reterr, HOWDAH_INVALID, f->name, "a correction cannot be part of a batch");
+    return p->in->correction_advice ? hw_advise(reterr, s, "%s", p->in->correction_advice) : s;
 }
 
 /* What is left of it is not what was appended. */
 static int refuse_purged(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     (void)p;
-    if (kind_of(value) != 't')
+    if (face_kind_of(value) != 't')
         return HOWDAH_OK;
     return hw_advise(
         reterr,
@@ -244,36 +229,13 @@ static const field fields[] = {
 };
 #define FIELDS_N (sizeof fields / sizeof *fields)
 
-/* A misspelt field would be lost data, so it is refused, with the nearest name. */
-static int unknown_field(hw_str key, howdah_error *reterr)
-{
-    char name[32];
-    const field *best = &fields[0];
-    unsigned best_distance;
-
-    /* A name from outside goes into a message only if it is one: short, printable ASCII. */
-    for (size_t i = 0; i < key.len; i++)
-        if (key.len >= sizeof name || key.s[i] < 0x20 || key.s[i] >= 0x7f)
-            return hw_fail(reterr, HOWDAH_INVALID, "unknown field with a name of %zu bytes",
-                           key.len);
-    (void)snprintf(name, sizeof name, "%.*s", (int)key.len, key.s);
-    best_distance = hw_word_distance(name, best->name);
-    for (size_t i = 1; i < FIELDS_N; i++)
-        if (hw_word_distance(name, fields[i].name) < best_distance) {
-            best = &fields[i];
-            best_distance = hw_word_distance(name, best->name);
-        }
-    return hw_fail_field(reterr, HOWDAH_INVALID, name, "unknown field; the nearest is %s",
-                         best->name);
-}
-
 /* A linear search: there are two dozen fields, and most are found early. */
 static int take_member(parse *p, hw_str key, hw_str value, howdah_error *reterr)
 {
     for (size_t i = 0; i < FIELDS_N; i++)
         if (hw_json_key_is(key, fields[i].name))
             return fields[i].take(p, &fields[i], value, reterr);
-    return unknown_field(key, reterr);
+    return face_unknown_field(key, fields, sizeof *fields, FIELDS_N, NULL, reterr);
 }
 
 /* data_base64 and content_type belong together, and exclude data. */
@@ -294,9 +256,9 @@ static int take_bytes(parse *p, howdah_error *reterr)
     hw_buf_clear(p->scratch);
     if (!hw_base64_get(p->base64.s, p->base64.len, p->scratch))
         return hw_fail_field(reterr, HOWDAH_INVALID, "data_base64", "not base64");
-    if (p->scratch->len > p->line->payload_max)
+    if (p->scratch->len > p->in->payload_max)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "%zu bytes, the limit is %zu",
-                             p->scratch->len, p->line->payload_max);
+                             p->scratch->len, p->in->payload_max);
     hw_json_unescape(p->content_type.s, p->content_type.len, &type);
     s = hw_buf_check(&type, reterr);
     if (s == HOWDAH_OK)
@@ -314,39 +276,67 @@ static int give_id(parse *p, howdah_error *reterr)
     hw_uuid uuid;
     char text[HW_UUID_TEXT + 1];
 
-    if (p->line->has_id || !p->line->id_space)
+    if (p->in->has_id || !p->in->id_space)
         return HOWDAH_OK;
     hw_buf_clear(p->scratch);
-    hw_buf_printf(p->scratch, "%" PRId64 ":", p->line->number);
-    hw_buf_put(p->scratch, p->line->text.s, p->line->text.len);
+    hw_buf_printf(p->scratch, "%" PRId64 ":", p->in->number);
+    hw_buf_put(p->scratch, p->in->text.s, p->in->text.len);
     if (hw_buf_check(p->scratch, reterr) < 0)
         return HOWDAH_NO_MEMORY;
-    if (!hw_uuid_from_name(p->line->id_space, hw_buf_str(p->scratch), p->scratch->len, &uuid))
+    if (!hw_uuid_from_name(p->in->id_space, hw_buf_str(p->scratch), p->scratch->len, &uuid))
         return hw_fail_no_memory(reterr);
     hw_uuid_format(&uuid, text);
     howdah_builder_set_id(p->builder, text);
-    p->line->has_id = true;
+    p->in->has_id = true;
     return HOWDAH_OK;
 }
 
-/* Checked as a whole before any field is taken: slices of broken JSON could be anything. */
-int cli_event_line_parse(cli_event_line *line, howdah_builder *builder, hw_buf *scratch,
-                         howdah_error *reterr)
+/* The same words in --expect and in the "expect" field of a batch line. */
+int face_expect_parse(const char *text, int64_t *ret_expected, howdah_error *reterr)
 {
-    parse p = {line, builder, scratch, false, HW_STR_NULL, HW_STR_NULL};
-    hw_json_flaw flaw;
+    if (strcmp(text, "any") == 0)
+        *ret_expected = HOWDAH_EXPECT_ANY;
+    else if (strcmp(text, "none") == 0)
+        *ret_expected = HOWDAH_EXPECT_NONE;
+    else if (strcmp(text, "exists") == 0)
+        *ret_expected = HOWDAH_EXPECT_EXISTS;
+    else if (!hw_parse_i64(text, 0, INT64_MAX, ret_expected))
+        return hw_fail_field(reterr, HOWDAH_INVALID, "expect",
+                             "expected any, none, exists or a version");
+    return HOWDAH_OK;
+}
+
+/* It is one by what it corrects; a reason alone is refused with the field's name. */
+static bool is_correction(hw_str object)
+{
     hw_str key;
     hw_str value;
     size_t pos = 0;
-    int s = HOWDAH_OK;
 
-    line->has_id = false;
-    if (!cli_line_is_json(line->text, &flaw))
-        return hw_fail(reterr, HOWDAH_INVALID, "not valid JSON: %s at byte %zu", flaw.why,
-                       flaw.offset + 1);
-    if (kind_of(line->text) != 'o')
-        return hw_fail(reterr, HOWDAH_INVALID, "not a JSON object");
-    while (s == HOWDAH_OK && hw_json_member(line->text.s, line->text.len, &pos, &key, &value))
+    while (hw_json_member(object.s, object.len, &pos, &key, &value))
+        if (hw_json_key_is(key, "corrects") && face_kind_of(value) != '0')
+            return true;
+    return false;
+}
+
+/* Checked as a whole before any field is taken: slices of broken JSON could be anything. */
+int face_event_in_parse(face_event_in *in, howdah_builder *builder, hw_buf *scratch,
+                        howdah_error *reterr)
+{
+    parse p = {in, builder, scratch, false, HW_STR_NULL, HW_STR_NULL};
+    hw_str key;
+    hw_str value;
+    size_t pos = 0;
+    int s = face_object_check(in->text, reterr);
+
+    in->has_id = false;
+    in->is_correction = s == HOWDAH_OK && in->correction && is_correction(in->text);
+    if (in->is_correction) {
+        s = face_correction_in_parse(in->correction, in->text, in->payload_max, reterr);
+        in->has_id = s == HOWDAH_OK && in->correction->correction.id;
+        return s;
+    }
+    while (s == HOWDAH_OK && hw_json_member(in->text.s, in->text.len, &pos, &key, &value))
         s = take_member(&p, key, value, reterr);
     if (s == HOWDAH_OK)
         s = take_bytes(&p, reterr);
