@@ -13,6 +13,7 @@
  *   say what became of them howdah_batch_ack(), howdah_batch_ack_upto(), howdah_batch_nack()
  *   need more time, or none howdah_batch_extend(), howdah_batch_release()
  *   exactly once            howdah_pg_batch_ack(), howdah_sqlite_batch_ack()
+ *   for members elsewhere   howdah_group_create(), howdah_group_fetch(), howdah_group_ack(), ...
  *   operate                 howdah_members_walk(), howdah_subscription_unshare(), and all that
  *                           howdah_subscriptions.h has for operators
  *
@@ -147,6 +148,37 @@ HOWDAH_API int howdah_batch_release(howdah_batch *batch, howdah_error *reterr);
 /* Frees the memory, before the bus is closed.  What was neither acked nor released comes again when
    the lease ends. */
 HOWDAH_API void howdah_batch_free(howdah_batch *batch);
+
+/* ---- for members that are elsewhere: a service between them and the store */
+
+/*
+ * The same without a member and without a batch in memory: a batch is named by its token, and any
+ * bus of the same store will do.  Nothing waits.
+ *
+ * howdah_group_create() makes the group if there is none, as howdah_member_new() does; max_events,
+ * lease_ms and member of the options do not matter.  howdah_group_fetch() is NOT_FOUND without the
+ * group, and HOWDAH_END when there is nothing to take now.  member may be NULL.  Its batch can be
+ * acked with howdah_batch_ack() and freed, or only freed: then its lease goes on, and whoever has
+ * the token speaks for it.  upto: the last event that is handled; 0: all.
+ */
+HOWDAH_API int howdah_group_create(howdah_bus *bus, const howdah_member_options *options,
+                                   bool *ret_created, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_group_fetch(howdah_bus *bus, const char *subscriber_id,
+                                                    const char *member, int64_t max_events,
+                                                    int64_t lease_ms, howdah_batch **ret_batch,
+                                                    howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_group_ack(howdah_bus *bus, const char *subscriber_id,
+                                                  const char *token, int64_t upto,
+                                                  howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_group_nack(howdah_bus *bus, const char *subscriber_id,
+                                                   const char *token, int64_t global_sequence,
+                                                   const char *error, int64_t retry_after_ms,
+                                                   howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_group_extend(howdah_bus *bus, const char *subscriber_id,
+                                                     const char *token, int64_t lease_ms,
+                                                     howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_group_release(howdah_bus *bus, const char *subscriber_id,
+                                                      const char *token, howdah_error *reterr);
 
 /* ---- operate */
 

@@ -465,6 +465,38 @@ bool hw_json_member(const char *text, size_t len, size_t *pos, hw_str *ret_key, 
     return true;
 }
 
+/* An empty array has no item; after the first one a ',' is due. */
+bool hw_json_item(const char *text, size_t len, size_t *pos, hw_str *ret_item)
+{
+    const uint8_t *start = (const uint8_t *)text;
+    scan s = {start + *pos, start + len, NULL, 0, 0, 0};
+    const uint8_t *from;
+
+    if (!skip_char(&s, *pos == 0 ? '[' : ','))
+        return false;
+    skip_space(&s);
+    from = s.p;
+    if (*pos == 0 && s.p < s.end && *s.p == ']') {
+        *pos = (size_t)(s.p - start);
+        return false;
+    }
+    skip_value(&s);
+    *ret_item = (hw_str){text + (from - start), (size_t)(s.p - from)};
+    *pos = (size_t)(s.p - start);
+    return true;
+}
+
+bool hw_json_closes(const char *text, size_t len, size_t pos)
+{
+    const uint8_t *start = (const uint8_t *)text;
+    scan s = {start + pos, start + len, NULL, 0, 0, 0};
+
+    if (!skip_char(&s, ']'))
+        return false;
+    skip_space(&s);
+    return s.p == s.end;
+}
+
 /* In a valid value the first byte decides.  An empty text counts as null. */
 char hw_json_kind(const char *value, size_t len)
 {

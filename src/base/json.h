@@ -37,6 +37,14 @@ bool hw_json_valid(const char *text, size_t len, unsigned depth_max, hw_json_fla
  */
 bool hw_json_member(const char *text, size_t len, size_t *pos, hw_str *ret_key, hw_str *ret_value);
 
+/*
+ * Walks the items of an array in the same way.  Of a text that was not checked, each item has to be
+ * checked by itself; *pos is then behind the last one, and hw_json_closes() says whether the array
+ * ends there, and the text with it.
+ */
+bool hw_json_item(const char *text, size_t len, size_t *pos, hw_str *ret_item);
+bool hw_json_closes(const char *text, size_t len, size_t pos);
+
 /* 'o' object, 'a' array, 's' string, 'n' number, 't' true, 'f' false, '0' null, of a valid value.
  */
 char hw_json_kind(const char *value, size_t len);

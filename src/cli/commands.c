@@ -246,6 +246,20 @@ static const cli_option bind_options[] = {
      "of one that exists: move it back or forward to this place", 0},
     CLI_OPTIONS_END};
 
+/* The choices of access-log stand in the order of gw_log_format. */
+static const cli_option serve_options[] = {
+    {"listen", "ADDRESS:PORT", NULL,
+     "where to listen (default 127.0.0.1:4460); port 0 takes a free one", 0},
+    {"read-only", NULL, NULL, "refuse everything that changes something", 0},
+    {"sessions", "N", NULL, "sessions of the store (default 4)", 0},
+    {"connections", "N", NULL, "most connections at once (default 10000)", 0},
+    {"per-address", "N", NULL, "most connections of one address (default 0: no limit)", 0},
+    {"body-max", "BYTES", NULL, "largest body of a request (default 16MiB)", 0},
+    {"drain", "DURATION", NULL, "how long an end waits for what runs (default 10s)", 0},
+    {"access-log", "off|json|logfmt", "off json logfmt",
+     "a line for each request on stderr (default logfmt in a terminal, else json)", 0},
+    CLI_OPTIONS_END};
+
 static const cli_option import_options[] = {
     {"table", "SCHEMA.TABLE", NULL, "the table to take events from", 0},
     {"map", "FIELD=COLUMN", NULL, "which column holds a field; FIELD:=TEXT gives a constant",
@@ -300,6 +314,14 @@ static const char bench_about[] =
     "append failed.  Every run uses a bus of its own, which is removed at the end.  --ceiling "
     "compares with the plainest statements that do the same, fanout with a bus that nobody "
     "listens to, and contend with one writer alone.";
+
+static const char serve_about[] =
+    "JSON over HTTP/1.1: append, read, share subscriptions and work, look after them.  GET "
+    "/openapi.json describes all of it.  Everybody on this machine may do everything, so it listens "
+    "on loopback only, and takes no requests of other pages that a browser shows.\n\n"
+    "A file that does not exist yet is made.  A store that is away for a while is waited for: "
+    "requests are answered with 503 meanwhile, and /readyz says what is missing.  SIGTERM ends it "
+    "in order: it accepts nothing more, and finishes what runs.";
 
 static const char status_about[] =
     "Cheap enough to run every few seconds: for queues it counts the jobs that wait or are under "
@@ -692,6 +714,15 @@ const cli_command cli_commands[] = {
               "owner are those of the binding's own subscription, which subscriber_id names.",
      .examples = {"howdah bindings", "howdah bindings mail --json | jq .lag"},
      .run = cmd_bindings},
+    {.name = "serve",
+     .group = "Maintenance",
+     .summary = "serve the bus over HTTP",
+     .usage = {"serve [OPTIONS]"},
+     .about = serve_about,
+     .options = serve_options,
+     .examples = {"howdah serve", "howdah serve --listen 127.0.0.1:8080 --read-only",
+                  "howdah serve --store postgres://app@db/shop --sessions 8"},
+     .run = cmd_serve},
     {.name = "status",
      .group = "Maintenance",
      .summary = "print facts about the bus, its subscriptions and queues",
@@ -761,7 +792,7 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"serve"};
+    static const char *const later[] = {"metrics", "top"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)

@@ -56,7 +56,9 @@ static inline const hw_group_ops *hw_group_ops_of(const howdah_bus *bus)
 int hw_groups_of(howdah_bus *bus, const char *call, howdah_error *reterr);
 void hw_groups_close(howdah_bus *bus);
 /* Makes the group if there is none; CONFLICT when it has another filter. */
-int hw_group_join(howdah_bus *bus, const howdah_member_options *options, howdah_error *reterr);
+int hw_group_join(howdah_bus *bus, const howdah_member_options *options, bool *ret_created,
+                  howdah_error *reterr);
+int hw_member_check(const howdah_member_options *options, howdah_error *reterr);
 
 /* ---- shared.c: handlers */
 

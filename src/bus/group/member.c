@@ -76,7 +76,7 @@ static int check_numbers(const howdah_member_options *o, howdah_error *reterr)
     return s;
 }
 
-static int check(const howdah_member_options *o, howdah_error *reterr)
+int hw_member_check(const howdah_member_options *o, howdah_error *reterr)
 {
     int s = hw_rule_name("subscriber_id", hw_str_of(o->subscriber_id), reterr);
 
@@ -144,16 +144,16 @@ static int check_own(const howdah_bus *bus, const char *subscriber_id, howdah_er
     return HOWDAH_OK;
 }
 
-int hw_group_join(howdah_bus *bus, const howdah_member_options *o, howdah_error *reterr)
+int hw_group_join(howdah_bus *bus, const howdah_member_options *o, bool *ret_created,
+                  howdah_error *reterr)
 {
     joining j = {o, true};
-    bool created = false;
     int s = hw_groups_of(bus, "sharing a subscription", reterr);
 
     if (s >= 0)
         s = check_own(bus, o->subscriber_id, reterr);
     if (s >= 0)
-        s = hw_group_ops_of(bus)->create(bus->store, o, &created, on_filter, &j, reterr);
+        s = hw_group_ops_of(bus)->create(bus->store, o, ret_created, on_filter, &j, reterr);
     if (s < 0 || j.fits)
         return s;
     s = hw_fail(reterr, HOWDAH_CONFLICT, "the subscription %s is shared with another filter",
@@ -169,6 +169,7 @@ int howdah_member_new(howdah_bus *bus, const howdah_member_options *options,
     howdah_member_options own = HOWDAH_MEMBER_OPTIONS_INIT;
     char signature[HW_SIGNATURE_SIZE];
     howdah_member *member;
+    bool created = false;
     int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_member_new", reterr);
 
     if (s < 0)
@@ -179,9 +180,9 @@ int howdah_member_new(howdah_bus *bus, const howdah_member_options *options,
     if (s >= 0)
         s = hw_sized_take(&own, sizeof own, options, "howdah_member_new", reterr);
     if (s >= 0)
-        s = check(&own, reterr);
+        s = hw_member_check(&own, reterr);
     if (s >= 0)
-        s = hw_group_join(bus, &own, reterr);
+        s = hw_group_join(bus, &own, &created, reterr);
     if (s < 0)
         return s;
     member = hw_calloc(1, sizeof *member);

@@ -191,6 +191,7 @@ static int share(howdah_subscription *sub, howdah_error *reterr)
 {
     const howdah_subscribe_options *o = &sub->options;
     howdah_member_options m = HOWDAH_MEMBER_OPTIONS_INIT;
+    bool created = false;
     int s;
 
     m.subscriber_id = o->subscriber_id;
@@ -210,7 +211,7 @@ static int share(howdah_subscription *sub, howdah_error *reterr)
     m.gap_timeout_ms = o->gap_timeout_ms;
     while (m.lanes < 2 * o->concurrency && m.lanes < 1024)
         m.lanes *= 2;
-    s = hw_group_join(sub->bus, &m, reterr);
+    s = hw_group_join(sub->bus, &m, &created, reterr);
     return s < 0 ? s : hw_shared_new(sub, reterr);
 }
 

@@ -1,0 +1,468 @@
+/*
+ * server.c - sockets and limits: the only file that starts and stops libmicrohttpd.
+ *
+ *   I1  A connection that does nothing, or takes too long over a request's headers or body, is ended
+ *       by the clock below, and not by what it sends: a byte now and then keeps no slot.
+ *   I2  While it ends, the gateway answers what runs, and says on each connection that it closes.
+ *       libmicrohttpd is stopped when no request is left.
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "gateway/access.h"
+#include "gateway/problem.h"
+#include "gateway/routes.h"
+#include "gateway/server.h"
+#include "gateway/stream.h"
+
+#define HTTP_THREADS 2
+/* Of one connection: what libmicrohttpd has for a request's line and headers. */
+#define CONNECTION_BYTES ((size_t)24 * 1024)
+#define IDLE_S 75 /* a connection without a request, or a client that does not read */
+#define WAITING_MAX 10000
+#define BACKLOG 512
+
+/* --------------------------------------------------------------------- log */
+
+void gw_log(const gw_gateway *gateway, int level, const char *fmt, ...)
+{
+    char line[2048];
+    va_list args;
+
+    if (!gateway->options.log)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    gateway->options.log(gateway->options.log_ctx, level, line);
+}
+
+size_t gw_payload_max(const gw_gateway *gateway)
+{
+    const char *text = howdah_settings_get(gateway->options.settings, "payload_bytes_max");
+    int64_t bytes = 1024 * 1024;
+
+    if (text)
+        (void)hw_parse_bytes(text, &bytes);
+    return (size_t)bytes;
+}
+
+/* What a client sent stands in it as a JSON string: no escape and no line break of theirs gets out. */
+static void log_access(gw_gateway *g, const gw_request *r)
+{
+    const bool json = g->options.log_format == GW_LOG_JSON;
+    double ms = (double)(hw_clock_mono_us() - r->begun_us) / 1000;
+    hw_buf line = HW_BUF_INIT(65536);
+    hw_buf url = HW_BUF_INIT(65536);
+    char time[HW_TIME_TEXT + 1];
+
+    if (!g->options.log || g->options.log_format == GW_LOG_OFF)
+        return;
+    hw_time_format(hw_clock_wall_us(), time);
+    if (hw_utf8_valid(r->url, strlen(r->url)))
+        hw_json_put_string(&url, r->url, strlen(r->url));
+    else
+        hw_buf_puts(&url, json ? "null" : "-");
+    hw_buf_printf(&line,
+                  json ? "{\"time\":\"%s\",\"id\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
+                         "\"bytes_in\":%zu,\"ms\":%.3f}"
+                       : "time=%s id=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
+                  time, r->id, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
+                  r->body.len, ms);
+    if (!line.broken)
+        g->options.log(g->options.log_ctx, HOWDAH_LOG_INFO, hw_buf_str(&line));
+    hw_buf_done(&url);
+    hw_buf_done(&line);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static void list_request(gw_gateway *g, gw_request *r)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    r->next = g->requests;
+    if (r->next)
+        r->next->previous = r;
+    g->requests = r;
+    g->requests_n++;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+static void unlist_request(gw_gateway *g, gw_request *r)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    if (r->previous)
+        r->previous->next = r->next;
+    else
+        g->requests = r->next;
+    if (r->next)
+        r->next->previous = r->previous;
+    if (--g->requests_n == 0)
+        (void)pthread_cond_broadcast(&g->quiet);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* The first line is read: a request begins. */
+static void *on_uri(void *ctx, const char *uri, struct MHD_Connection *connection)
+{
+    gw_gateway *g = ctx;
+    gw_request *r = gw_request_new(g, uri);
+
+    if (r) {
+        r->connection = connection;
+        list_request(g, r);
+    }
+    return r;
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *connection, void **con_cls,
+                         enum MHD_RequestTerminationCode how)
+{
+    gw_gateway *g = ctx;
+    gw_request *r = *con_cls;
+
+    (void)connection;
+    (void)how;
+    if (!r)
+        return;
+    *con_cls = NULL;
+    if (r->answer.http_status != 0)
+        log_access(g, r);
+    unlist_request(g, r);
+    gw_request_free(r);
+}
+
+/* ----------------------------------------------------------------- answers */
+
+static struct MHD_Response *response_of(gw_request *r)
+{
+    static char nothing[1];
+    size_t n = r->answer.body.len;
+    struct MHD_Response *response;
+    char *data;
+
+    if (r->answer.stream)
+        return gw_stream_response(r->answer.stream);
+    if (n == 0)
+        return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
+    data = hw_buf_take(&r->answer.body);
+    response = MHD_create_response_from_buffer_with_free_callback(n, data, hw_free);
+    if (!response)
+        hw_free(data);
+    return response;
+}
+
+static void add_headers(gw_request *r, struct MHD_Response *response)
+{
+    const char *at = hw_buf_str(&r->answer.headers);
+    const char *end = at + r->answer.headers.len;
+
+    if (r->answer.content_type)
+        (void)MHD_add_response_header(response, "Content-Type", r->answer.content_type);
+    (void)MHD_add_response_header(response, "X-Request-Id", r->id);
+    (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    while (at < end) {
+        const char *value = at + strlen(at) + 1;
+
+        (void)MHD_add_response_header(response, at, value);
+        at = value + strlen(value) + 1;
+    }
+    if (!MHD_get_response_header(response, "Cache-Control"))
+        (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (atomic_load(&r->gateway->stopping))
+        (void)MHD_add_response_header(response, "Connection", "close");
+}
+
+static enum MHD_Result send_answer(gw_request *r)
+{
+    struct MHD_Response *response;
+    enum MHD_Result result;
+
+    assert(r->state == GW_ANSWERED && r->answer.http_status != 0);
+    response = response_of(r);
+    if (!response)
+        return MHD_NO;
+    add_headers(r, response);
+    r->state = GW_SENDING;
+    result = MHD_queue_response(r->connection, (unsigned)r->answer.http_status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static bool has_body(const gw_request *r)
+{
+    const char *length = gw_header(r, "Content-Length");
+
+    return gw_header(r, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
+}
+
+/* Called with the headers, then for each part of the body, then at its end, and after each resume. */
+static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *upload,
+                                 size_t *upload_n, void **con_cls)
+{
+    gw_request *r = *con_cls;
+
+    (void)ctx;
+    (void)url;
+    (void)version;
+    if (!r)
+        return MHD_NO;
+    if (!r->method) {
+        gw_request_begin(r, connection, method);
+        /* Answered before its body came, a connection is closed; without a body it need not be. */
+        return r->state == GW_ANSWERED && has_body(r) ? send_answer(r) : MHD_YES;
+    }
+    if (*upload_n > 0) {
+        gw_request_take(r, upload, *upload_n);
+        *upload_n = 0;
+        return MHD_YES;
+    }
+    if (r->state == GW_ARRIVING && gw_request_run(r))
+        return MHD_YES;
+    return r->state == GW_ANSWERED ? send_answer(r) : MHD_YES;
+}
+
+/* The URL stays as it came: request.c decodes. */
+static size_t keep_escapes(void *ctx, struct MHD_Connection *connection, char *text)
+{
+    (void)ctx;
+    (void)connection;
+    return strlen(text);
+}
+
+static void on_mhd_log(void *ctx, const char *fmt, va_list args)
+{
+    char line[512];
+
+    (void)vsnprintf(line, sizeof line, fmt, args);
+    line[strcspn(line, "\r\n")] = '\0';
+    gw_log(ctx, HOWDAH_LOG_DEBUG, "%s", line);
+}
+
+/* ---------------------------------------------------------------- listening */
+
+/* "127.0.0.1:4460", "[::1]:0", ":4460" (loopback). */
+static int split_address(const char *listen, char host[64], char port[8], howdah_error *reterr)
+{
+    const char *colon = strrchr(listen, ':');
+    const char *begin = listen;
+    size_t n = colon ? (size_t)(colon - listen) : 0;
+    int64_t number;
+    int s;
+
+    if (n >= 2 && begin[0] == '[' && begin[n - 1] == ']') {
+        begin++;
+        n -= 2;
+    }
+    if (!colon || n >= 64 || strlen(colon + 1) >= 8 || !hw_parse_i64(colon + 1, 0, 65535, &number)) {
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "listen", "expected ADDRESS:PORT; got %zu bytes",
+                          strlen(listen));
+        return hw_advise(reterr, s, "like 127.0.0.1:4460, or :4460 for loopback");
+    }
+    (void)snprintf(host, 64, "%.*s", (int)n, n > 0 ? begin : "127.0.0.1");
+    if (n == 0)
+        (void)snprintf(host, 64, "127.0.0.1");
+    (void)snprintf(port, 8, "%s", colon + 1);
+    return HOWDAH_OK;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+               127;
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+static void tell_address(gw_gateway *g, int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+    char host[64] = "?";
+    char port[8] = "?";
+
+    if (getsockname(fd, (struct sockaddr *)&address, &n) == 0)
+        (void)getnameinfo((struct sockaddr *)&address, n, host, sizeof host, port, sizeof port,
+                          NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(g->address, sizeof g->address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host,
+                   port);
+}
+
+static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
+{
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                                   .ai_socktype = SOCK_STREAM};
+    struct addrinfo *info = NULL;
+    char host[64];
+    char port[8];
+    int one = 1;
+    int fd;
+    int s = split_address(g->listen, host, port, reterr);
+
+    if (s < 0)
+        return s;
+    if (getaddrinfo(host, port, &hints, &info) != 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "listen", "not a numeric address");
+    if (!is_loopback(info->ai_addr)) {
+        freeaddrinfo(info);
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
+                          "only loopback: without tokens everybody who reaches this address could do everything");
+        return hw_advise(reterr, s, "listen on 127.0.0.1 or [::1]");
+    }
+    fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "cannot listen on %s: %m", g->listen);
+        if (fd >= 0)
+            (void)close(fd);
+        freeaddrinfo(info);
+        return hw_advise(reterr, s, "another program may have it; --listen 127.0.0.1:0 takes a free port");
+    }
+    freeaddrinfo(info);
+    *ret_fd = fd;
+    return HOWDAH_OK;
+}
+
+static int start_daemon(gw_gateway *g, howdah_error *reterr)
+{
+    int fd = g->options.listen_fd;
+    int s = fd >= 0 ? HOWDAH_OK : open_socket(g, &fd, reterr);
+
+    if (s < 0)
+        return s;
+    tell_address(g, fd);
+    g->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        on_access, g, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g,
+        MHD_OPTION_URI_LOG_CALLBACK, on_uri, g, MHD_OPTION_NOTIFY_COMPLETED, on_completed, g,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
+        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    if (g->daemon)
+        return HOWDAH_OK;
+    (void)close(fd);
+    return hw_fail(reterr, HOWDAH_FAILED, "the HTTP server could not be started on %s", g->address);
+}
+
+/* ------------------------------------------------------------ begin and end */
+
+static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
+{
+    gw_pool_options pool;
+    int s;
+
+    g->options = *options;
+    g->url = hw_strdup(options->url);
+    g->listen = hw_strdup(options->listen ? options->listen : "127.0.0.1:4460");
+    if (!g->url || !g->listen)
+        return hw_fail_no_memory(reterr);
+    g->started_us = hw_clock_wall_us();
+    pool = (gw_pool_options){g->url, options->settings, (size_t)options->sessions, WAITING_MAX};
+    s = gw_pool_new(&pool, &g->pool, reterr);
+    if (s >= 0)
+        s = gw_waiting_new(g, &g->waiting, reterr);
+    return s < 0 ? s : start_daemon(g, reterr);
+}
+
+int gw_start(const gw_options *options, gw_gateway **ret_gateway, howdah_error *reterr)
+{
+    gw_gateway *g = hw_calloc(1, sizeof *g);
+    int s;
+
+    if (!g)
+        return hw_fail_no_memory(reterr);
+    (void)pthread_mutex_init(&g->lock, NULL);
+    (void)pthread_cond_init(&g->quiet, NULL);
+    s = start(g, options, reterr);
+    if (s < 0) {
+        gw_stop(g);
+        return s;
+    }
+    *ret_gateway = g;
+    return HOWDAH_OK;
+}
+
+const char *gw_address(const gw_gateway *gateway)
+{
+    return gateway->address;
+}
+
+/* I2.  Until no request is left, or the time is over. */
+static void drain(gw_gateway *g, int64_t for_ms)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += for_ms / 1000;
+    until.tv_nsec += for_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    (void)pthread_mutex_lock(&g->lock);
+    while (g->requests_n > 0 &&
+           pthread_cond_timedwait(&g->quiet, &g->lock, &until) == 0)
+        ;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* What does not end by itself: sockets are shut, calls of the store are interrupted. */
+static void give_up(gw_gateway *g)
+{
+    gw_pool_interrupt(g->pool);
+    (void)pthread_mutex_lock(&g->lock);
+    for (gw_request *r = g->requests; r; r = r->next) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+        if (info && info->connect_fd >= 0)
+            (void)shutdown(info->connect_fd, SHUT_RDWR);
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+void gw_stop(gw_gateway *g)
+{
+    int fd = -1;
+
+    if (!g)
+        return;
+    atomic_store(&g->stopping, true);
+    if (g->daemon) {
+        fd = MHD_quiesce_daemon(g->daemon);
+        if (fd >= 0)
+            (void)close(fd);
+        gw_waiting_end(g->waiting);
+        drain(g, g->options.drain_ms);
+        if (g->requests_n > 0) {
+            give_up(g);
+            drain(g, 5000);
+        }
+    }
+    gw_waiting_free(g->waiting);
+    gw_pool_free(g->pool);
+    if (g->daemon)
+        MHD_stop_daemon(g->daemon);
+    (void)pthread_cond_destroy(&g->quiet);
+    (void)pthread_mutex_destroy(&g->lock);
+    hw_free(g->url);
+    hw_free(g->listen);
+    hw_free(g);
+}

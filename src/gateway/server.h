@@ -1,0 +1,48 @@
+/*
+ * server.h - the gateway's own state: what its modules share.
+ *
+ * The lock is for what is counted and listed here; it is held for moments only, and never while
+ * something of the library or of libmicrohttpd is called that could wait.
+ */
+#ifndef HW_GATEWAY_SERVER_H
+#define HW_GATEWAY_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gateway/gateway.h"
+#include "gateway/pool.h"
+#include "gateway/request.h"
+#include "gateway/waiting.h"
+
+/* Of all bodies and answers that are held at the same time. */
+#define GW_HELD_BYTES_MAX ((size_t)256 * 1024 * 1024)
+
+typedef struct gw_connection gw_connection;
+
+struct gw_gateway {
+    gw_options options;
+    char *url;
+    char *listen;
+    char address[128];
+    struct MHD_Daemon *daemon;
+    gw_pool *pool;
+    gw_waiting *waiting;
+    pthread_mutex_t lock;
+    pthread_cond_t quiet; /* no request is left */
+    gw_request *requests;
+    size_t requests_n;
+    gw_connection *connections;
+    atomic_size_t held; /* bytes of bodies */
+    atomic_bool stopping;
+    int64_t started_us;
+};
+
+/* Of one event or job, by the settings. */
+size_t gw_payload_max(const gw_gateway *gateway);
+
+void gw_log(const gw_gateway *gateway, int level, const char *fmt, ...) HW_PRINTF(3, 4);
+
+#endif
