@@ -317,7 +317,8 @@ static const char bench_about[] =
 
 static const char serve_about[] =
     "JSON over HTTP/1.1: append, read, share subscriptions and work, look after them.  GET "
-    "/openapi.json describes all of it.  Everybody on this machine may do everything, so it listens "
+    "/openapi.json describes all of it.  Everybody on this machine may do everything, so it "
+    "listens "
     "on loopback only, and takes no requests of other pages that a browser shows.\n\n"
     "A file that does not exist yet is made.  A store that is away for a while is waited for: "
     "requests are answered with 503 meanwhile, and /readyz says what is missing.  SIGTERM ends it "

@@ -130,7 +130,8 @@ static int add_list(gw_incoming *in, hw_str body, add_fn *add, howdah_error *ret
             hw_error_at(reterr, in->n);
     }
     if (s >= 0 && !hw_json_closes(body.s, body.len, pos))
-        s = hw_fail(reterr, HOWDAH_INVALID, "not valid JSON: the list is not closed at byte %zu", pos);
+        s = hw_fail(reterr, HOWDAH_INVALID, "not valid JSON: the list is not closed at byte %zu",
+                    pos);
     return s;
 }
 
@@ -199,7 +200,8 @@ static int take_expectation(const gw_request *r, int64_t *ret_expected, howdah_e
         return hw_fail_field(reterr, HOWDAH_INVALID, "expect",
                              "expect, If-Match and If-None-Match exclude each other");
     if (none && strcmp(none, "*") != 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "If-None-Match", "only * is known: no event yet");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "If-None-Match",
+                             "only * is known: no event yet");
     if (none)
         text = "none";
     if (match && strcmp(match, "*") == 0) {
@@ -246,14 +248,17 @@ static void tell_ids(const gw_incoming *in, howdah_error *reterr)
         return;
     howdah_event_id(in->events[0], id);
     if (in->n == 1)
-        (void)hw_advise(reterr, reterr->status, "repeat it with the header Idempotency-Key: %s", id);
+        (void)hw_advise(reterr, reterr->status, "repeat it with the header Idempotency-Key: %s",
+                        id);
     else
-        (void)hw_advise(reterr, reterr->status, "repeat it with the same ids, or the same Idempotency-Key");
+        (void)hw_advise(reterr, reterr->status,
+                        "repeat it with the same ids, or the same Idempotency-Key");
 }
 
 static int begin(gw_request *r, gw_incoming *in, howdah_error *reterr)
 {
-    *in = (gw_incoming){.scratch = HW_BUF_INIT(SCRATCH_MAX), .key = gw_header(r, "Idempotency-Key")};
+    *in =
+        (gw_incoming){.scratch = HW_BUF_INIT(SCRATCH_MAX), .key = gw_header(r, "Idempotency-Key")};
     in->payload_max = gw_payload_max(r->gateway);
     if (in->key && (strlen(in->key) == 0 || strlen(in->key) > 255))
         return hw_fail_field(reterr, HOWDAH_INVALID, "Idempotency-Key",

@@ -3,10 +3,10 @@
  *
  *   I1  (source, id) names a CloudEvent.  An id that is a UUID becomes the event's id; of any other
  *       the id is made of source and id, so the same CloudEvent is stored once.
- *   I2  type is the type; subject, or else source, is the stream, unless an extension "stream" names
- *       it; time is the valid time.  What has no field of ours is kept as a header "ce-NAME".
- *   I3  Attributes that the specification forbids are refused: a mistake of the sender would
- *       otherwise be stored for good.
+ *   I2  type is the type; subject, or else source, is the stream, unless an extension "stream"
+ * names it; time is the valid time.  What has no field of ours is kept as a header "ce-NAME". I3
+ * Attributes that the specification forbids are refused: a mistake of the sender would otherwise be
+ * stored for good.
  */
 #include <assert.h>
 #include <microhttpd.h>
@@ -95,9 +95,9 @@ static int need(const cloudevent *e, const char *name, howdah_error *reterr)
 {
     const char *value = get(e, name);
 
-    return value && *value ? HOWDAH_OK
-                           : hw_fail_field(reterr, HOWDAH_INVALID, name,
-                                           "a CloudEvent needs this attribute");
+    return value && *value
+               ? HOWDAH_OK
+               : hw_fail_field(reterr, HOWDAH_INVALID, name, "a CloudEvent needs this attribute");
 }
 
 /* I1. */
@@ -143,8 +143,8 @@ static void set_data(const cloudevent *e, howdah_builder *builder)
 /* I2. */
 static void set_headers(const cloudevent *e, howdah_builder *builder)
 {
-    static const char *const ours[] = {"specversion", "id",  "type", "time",
-                                       "stream",      "correlationid", "causationid"};
+    static const char *const ours[] = {"specversion",   "id",         "type", "time", "stream",
+                                       "correlationid", "causationid"};
     char name[32] = "ce-";
 
     for (size_t i = 0; i < e->n; i++) {

@@ -25,7 +25,8 @@ static int take(gw_request *r, face_correction_in *in, howdah_error *reterr)
     if (s < 0)
         return s;
     if (c->event_id && strcmp(c->event_id, r->vars[0]) != 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "corrects", "is another event than the path's");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "corrects",
+                             "is another event than the path's");
     c->event_id = r->vars[0];
     if (!key || c->id)
         return HOWDAH_OK;

@@ -22,8 +22,8 @@ typedef enum gw_field_kind {
     GW_FIELD_NUMBER,   /* whole, min to max */
     GW_FIELD_DURATION, /* "30s", or a number of milliseconds */
     GW_FIELD_FLAG,
-    GW_FIELD_TIME,  /* RFC 3339 */
-    GW_FIELD_PLACE, /* "start", "end", or a sequence */
+    GW_FIELD_TIME,   /* RFC 3339 */
+    GW_FIELD_PLACE,  /* "start", "end", or a sequence */
     GW_FIELD_CHOICE, /* the index of one of the words in choices */
     GW_FIELD_RAW     /* any JSON, as it came: text and length */
 } gw_field_kind;

@@ -121,13 +121,13 @@ static void put_operation_id(hw_buf *out, const gw_route *route)
     for (const char *c = route->method; *c; c++)
         hw_buf_putc(out, (char)(*c | 0x20));
     for (const char *c = route->path; *c; c++) {
-        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9');
+        bool plain = (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9');
 
-        if (letter && gap)
+        if (plain && gap)
             hw_buf_putc(out, '-');
-        if (letter)
+        if (plain)
             hw_buf_putc(out, *c);
-        gap = !letter;
+        gap = !plain;
     }
     hw_buf_putc(out, '"');
 }

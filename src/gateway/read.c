@@ -97,8 +97,8 @@ static bool move_on(reading *q)
     return q->options.to == 0 || q->options.from <= q->options.to;
 }
 
-/* One page, of *ret_n events.  HOWDAH_OK: there may be more; HOWDAH_END: there is none at the moment.
-   separator: between two of them; after: behind each. */
+/* One page, of *ret_n events.  HOWDAH_OK: there may be more; HOWDAH_END: there is none at the
+   moment. separator: between two of them; after: behind each. */
 static int put_page(howdah_bus *bus, reading *q, size_t bytes_max, const char *separator,
                     const char *after, hw_buf *out, int64_t *ret_n, howdah_error *reterr)
 {
@@ -215,7 +215,7 @@ static int answer_page(gw_request *r, howdah_bus *bus, reading *q, howdah_error 
 /* -------------------------------------------------------------- both times */
 
 static const char *const query_args[] = {
-    "valid_at",     "known_at",      "current",         "originals", "versions", "valid_from",
+    "valid_at",     "known_at",      "current",         "originals", "versions",  "valid_from",
     "valid_before", "recorded_from", "recorded_before", "order",     "causation", "header"};
 
 static bool is_query(const gw_request *r)
@@ -236,10 +236,10 @@ static int take_order(const gw_request *r, howdah_query_options *o, howdah_error
             o->order = (howdah_order)i;
             return HOWDAH_OK;
         }
-    return given ? hw_fail_field(reterr, HOWDAH_INVALID, "order",
-                                 "expected sequence, valid or recorded; got %zu bytes",
-                                 strlen(given))
-                 : HOWDAH_OK;
+    return given
+               ? hw_fail_field(reterr, HOWDAH_INVALID, "order",
+                               "expected sequence, valid or recorded; got %zu bytes", strlen(given))
+               : HOWDAH_OK;
 }
 
 static int take_view(const gw_request *r, howdah_query_options *o, howdah_error *reterr)

@@ -395,8 +395,9 @@ static bool check_length(gw_request *r)
         return false;
     }
     if (n > r->gateway->options.body_max) {
-        refuse(r, 413, HOWDAH_LIMIT, "send it in parts", "a body of %" PRId64 " bytes, the limit is %" PRId64,
-               n, r->gateway->options.body_max);
+        refuse(r, 413, HOWDAH_LIMIT, "send it in parts",
+               "a body of %" PRId64 " bytes, the limit is %" PRId64, n,
+               r->gateway->options.body_max);
         return false;
     }
     if (atomic_load(&r->gateway->held) > GW_HELD_BYTES_MAX) {
@@ -450,9 +451,9 @@ static bool decode_all(gw_request *r, hw_str query, const hw_str vars[GW_VARS_MA
 
 void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const char *method)
 {
-    const char *question = strchr(r->url, '?');
-    hw_str path = {r->url, question ? (size_t)(question - r->url) : strlen(r->url)};
-    hw_str query = hw_str_of(question ? question + 1 : "");
+    const char *mark = strchr(r->url, '?');
+    hw_str path = {r->url, mark ? (size_t)(mark - r->url) : strlen(r->url)};
+    hw_str query = hw_str_of(mark ? mark + 1 : "");
     hw_str vars[GW_VARS_MAX] = {HW_STR_NULL, HW_STR_NULL};
     howdah_error err = HOWDAH_ERROR_INIT;
 
@@ -469,8 +470,8 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
         return;
     }
     if (gw_access_check_shape(r, &err) < 0) {
-        gw_answer_error(r, &err);
-        r->answer.http_status = err.status == HOWDAH_DENIED ? 403 : 400;
+        refuse(r, err.status == HOWDAH_DENIED ? 403 : 400, err.status, err.advice, "%s",
+               err.message);
         return;
     }
     if (!find_route(r, path, vars) || !check_length(r) || !check_type(r))
@@ -516,7 +517,7 @@ bool gw_parking_wanted(gw_request *r, int64_t wait_ms, int64_t look_ms)
 /* ------------------------------------------------------------------ working */
 
 /* What the handler said becomes the answer, or its error does. */
-static void settle(gw_request *r, int status, const howdah_error *err)
+static void conclude(gw_request *r, int status, const howdah_error *err)
 {
     howdah_error own = HOWDAH_ERROR_INIT;
 
@@ -552,13 +553,13 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
         gw_waiting_park(r->gateway->waiting, r);
         return good;
     }
-    settle(r, s, err);
+    conclude(r, s, err);
     resume(r);
     return good;
 }
 
 /* No worker will have it: it is answered as if one had said so. */
-static void turn_away(gw_request *r)
+static void refuse_busy(gw_request *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
 
@@ -571,7 +572,7 @@ static void give_to_worker(gw_request *r)
 {
     r->job.until_ms = hw_clock_mono_ms() + ANSWER_MS;
     if (!gw_pool_put(r->gateway->pool, &r->job))
-        turn_away(r);
+        refuse_busy(r);
 }
 
 bool gw_request_run(gw_request *r)
@@ -580,8 +581,8 @@ bool gw_request_run(gw_request *r)
 
     assert(r->state == GW_ARRIVING);
     if (r->body_too_large) {
-        refuse(r, 413, HOWDAH_LIMIT, "send it in parts", "the body is over the limit of %" PRId64 " bytes",
-               r->gateway->options.body_max);
+        refuse(r, 413, HOWDAH_LIMIT, "send it in parts",
+               "the body is over the limit of %" PRId64 " bytes", r->gateway->options.body_max);
         return false;
     }
     if (hw_buf_check(&r->body, &err) < 0) {
@@ -594,7 +595,7 @@ bool gw_request_run(gw_request *r)
         give_to_worker(r);
         return true;
     }
-    settle(r, r->route->handler(r, NULL, &err), &err);
+    conclude(r, r->route->handler(r, NULL, &err), &err);
     return false;
 }
 

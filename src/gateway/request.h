@@ -77,7 +77,7 @@ typedef struct gw_request {
     gw_job job;
     /* Of a handler that returns GW_AGAIN: it is not tried again after this. */
     int64_t wait_until_ms;
-    int64_t look_ms;            /* when it is tried again at the latest */
+    int64_t look_ms;           /* when it is tried again at the latest */
     struct gw_request *parked; /* the next that is parked */
     uint64_t wakes;            /* that there had been when it was tried */
     bool last_try;             /* nothing more than an empty answer comes after this one */

@@ -12,14 +12,7 @@
 
 #include "gateway/request.h"
 
-typedef enum gw_right {
-    GW_ANYBODY,
-    GW_READ,
-    GW_PUBLISH,
-    GW_SUBSCRIBE,
-    GW_WORK,
-    GW_ADMIN
-} gw_right;
+typedef enum gw_right { GW_ANYBODY, GW_READ, GW_PUBLISH, GW_SUBSCRIBE, GW_WORK, GW_ADMIN } gw_right;
 
 /* Does it in a worker, or, of a route that needs no store, in the thread that speaks HTTP (bus is
    NULL then). */
@@ -35,8 +28,8 @@ typedef struct gw_route {
     gw_right right;
     unsigned flags;
     gw_handler *handler;
-    const char *args; /* names, separated by single spaces; NULL: none */
-    const char *body; /* content types, separated by single spaces; NULL: there is no body */
+    const char *args;   /* names, separated by single spaces; NULL: none */
+    const char *body;   /* content types, separated by single spaces; NULL: there is no body */
     const char *schema; /* of the body and of the answer, in OpenAPI's components: "Ack Acked" */
     const char *summary;
 } gw_route;

@@ -43,7 +43,8 @@ static const row rows[] = {
     {"Correction",
      "reason:string! data:any valid_time:string? retract:boolean expect_revision:integer "
      "actor:string? id:string?"},
-    {"Purged", "events:integer! dead_letters:integer! snapshots:integer! jobs:integer! left:integer!"},
+    {"Purged",
+     "events:integer! dead_letters:integer! snapshots:integer! jobs:integer! left:integer!"},
     {"NewSubscription",
      "pattern:string? stream:string? originals:boolean start:any key:string on_fail:string "
      "max_retries:integer retry_delay:any max_retry_delay:any ordering:string gap_policy:string "
@@ -61,7 +62,8 @@ static const row rows[] = {
     {"Pause", "reason:string?"},
     {"Reset", "to:any since:string?"},
     {"Nothing", "(object)"},
-    {"Queue", "queue:string! pending:integer! processing:integer! scheduled:integer! paused:boolean!"},
+    {"Queue",
+     "queue:string! pending:integer! processing:integer! scheduled:integer! paused:boolean!"},
     {"Queues", "queues:[]#Queue!"},
     {"NewJob",
      "data:any data_base64:string? content_type:string? headers:object? delay:any run_at:string? "

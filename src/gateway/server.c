@@ -1,10 +1,10 @@
 /*
  * server.c - sockets and limits: the only file that starts and stops libmicrohttpd.
  *
- *   I1  A connection that does nothing, or takes too long over a request's headers or body, is ended
- *       by the clock below, and not by what it sends: a byte now and then keeps no slot.
- *   I2  While it ends, the gateway answers what runs, and says on each connection that it closes.
- *       libmicrohttpd is stopped when no request is left.
+ *   I1  A connection that does nothing, or takes too long over a request's headers or body, is
+ * ended by the clock below, and not by what it sends: a byte now and then keeps no slot. I2  While
+ * it ends, the gateway answers what runs, and says on each connection that it closes. libmicrohttpd
+ * is stopped when no request is left.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -59,7 +59,8 @@ size_t gw_payload_max(const gw_gateway *gateway)
     return (size_t)bytes;
 }
 
-/* What a client sent stands in it as a JSON string: no escape and no line break of theirs gets out. */
+/* What a client sent stands in it as a JSON string: no escape and no line break of theirs gets out.
+ */
 static void log_access(gw_gateway *g, const gw_request *r)
 {
     const bool json = g->options.log_format == GW_LOG_JSON;
@@ -76,9 +77,10 @@ static void log_access(gw_gateway *g, const gw_request *r)
     else
         hw_buf_puts(&url, json ? "null" : "-");
     hw_buf_printf(&line,
-                  json ? "{\"time\":\"%s\",\"id\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
-                         "\"bytes_in\":%zu,\"ms\":%.3f}"
-                       : "time=%s id=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
+                  json
+                      ? "{\"time\":\"%s\",\"id\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
+                        "\"bytes_in\":%zu,\"ms\":%.3f}"
+                      : "time=%s id=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
                   time, r->id, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
                   r->body.len, ms);
     if (!line.broken)
@@ -208,7 +210,8 @@ static bool has_body(const gw_request *r)
     return gw_header(r, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
 }
 
-/* Called with the headers, then for each part of the body, then at its end, and after each resume. */
+/* Called with the headers, then for each part of the body, then at its end, and after each resume.
+ */
 static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, const char *url,
                                  const char *method, const char *version, const char *upload,
                                  size_t *upload_n, void **con_cls)
@@ -267,7 +270,8 @@ static int split_address(const char *listen, char host[64], char port[8], howdah
         begin++;
         n -= 2;
     }
-    if (!colon || n >= 64 || strlen(colon + 1) >= 8 || !hw_parse_i64(colon + 1, 0, 65535, &number)) {
+    if (!colon || n >= 64 || strlen(colon + 1) >= 8 ||
+        !hw_parse_i64(colon + 1, 0, 65535, &number)) {
         s = hw_fail_field(reterr, HOWDAH_INVALID, "listen", "expected ADDRESS:PORT; got %zu bytes",
                           strlen(listen));
         return hw_advise(reterr, s, "like 127.0.0.1:4460, or :4460 for loopback");
@@ -319,8 +323,9 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
         return hw_fail_field(reterr, HOWDAH_INVALID, "listen", "not a numeric address");
     if (!is_loopback(info->ai_addr)) {
         freeaddrinfo(info);
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
-                          "only loopback: without tokens everybody who reaches this address could do everything");
+        s = hw_fail_field(
+            reterr, HOWDAH_INVALID, "listen",
+            "only loopback: without tokens everybody who reaches this address could do everything");
         return hw_advise(reterr, s, "listen on 127.0.0.1 or [::1]");
     }
     fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -331,7 +336,8 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
         if (fd >= 0)
             (void)close(fd);
         freeaddrinfo(info);
-        return hw_advise(reterr, s, "another program may have it; --listen 127.0.0.1:0 takes a free port");
+        return hw_advise(reterr, s,
+                         "another program may have it; --listen 127.0.0.1:0 takes a free port");
     }
     freeaddrinfo(info);
     *ret_fd = fd;
@@ -417,8 +423,7 @@ static void drain(gw_gateway *g, int64_t for_ms)
         until.tv_sec++;
     }
     (void)pthread_mutex_lock(&g->lock);
-    while (g->requests_n > 0 &&
-           pthread_cond_timedwait(&g->quiet, &g->lock, &until) == 0)
+    while (g->requests_n > 0 && pthread_cond_timedwait(&g->quiet, &g->lock, &until) == 0)
         ;
     (void)pthread_mutex_unlock(&g->lock);
 }

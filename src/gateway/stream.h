@@ -1,9 +1,9 @@
 /*
  * stream.h - answers that are made piece by piece, as fast as the client reads.
  *
- *   I1  At most one piece is held, and none is made before the one before it was sent: a slow client
- *       costs its own piece, and no session of the store.
- *   I2  An answer that cannot be continued is cut off, so that no client takes it for complete.
+ *   I1  At most one piece is held, and none is made before the one before it was sent: a slow
+ * client costs its own piece, and no session of the store. I2  An answer that cannot be continued
+ * is cut off, so that no client takes it for complete.
  */
 #ifndef HW_GATEWAY_STREAM_H
 #define HW_GATEWAY_STREAM_H

@@ -22,7 +22,8 @@ struct gw_request;
 int gw_waiting_new(struct gw_gateway *gateway, gw_waiting **ret_waiting, howdah_error *reterr);
 /* How often something was told to have come: a request takes it along before it looks. */
 uint64_t gw_waiting_wakes(gw_waiting *waiting);
-/* look_ms and wait_until_ms of the request say when; if something has come since it looked, at once.
+/* look_ms and wait_until_ms of the request say when; if something has come since it looked, at
+ * once.
  */
 void gw_waiting_park(gw_waiting *waiting, struct gw_request *r);
 /* Something has come: all are tried again. */

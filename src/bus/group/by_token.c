@@ -66,8 +66,8 @@ int howdah_group_fetch(howdah_bus *bus, const char *subscriber_id, const char *m
 {
     HW_ENTRY(entry);
     howdah_member one = {.options = HOWDAH_MEMBER_OPTIONS_INIT};
-    hw_group_take take = {hw_str_of(subscriber_id), max_events, hw_str_of(member), lease_ms,
-                          HW_STR_NULL,              NULL,       0};
+    hw_group_take take = {
+        hw_str_of(subscriber_id), max_events, hw_str_of(member), lease_ms, HW_STR_NULL, NULL, 0};
     hw_group_outlook outlook = {.status = HW_SUB_ACTIVE, .due_ms = -1};
     hw_group_batch held = {.n = 0};
     int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_group_fetch", reterr);
