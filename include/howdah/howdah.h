@@ -22,9 +22,10 @@
  *   share a subscription    howdah_groups.h
  *   share work              howdah_queue.h
  *   ask about the two times howdah_times.h
+ *   tokens and webhooks     howdah_gateway.h
  *   in your own transaction howdah_pg.h, howdah_sqlite.h
  *
- * This header includes the next four.  Only howdah_pg.h needs libpq's header, and only
+ * This header includes the next five.  Only howdah_pg.h needs libpq's header, and only
  * howdah_sqlite.h needs SQLite's; include them yourself.
  *
  * The shortest complete program:
@@ -742,6 +743,7 @@ HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_
 /* The other parts of this interface: subscriptions, groups, the work queue, two times. */
 #include <howdah/howdah_subscriptions.h>
 
+#include <howdah/howdah_gateway.h>
 #include <howdah/howdah_groups.h>
 
 #include <howdah/howdah_queue.h>
