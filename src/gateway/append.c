@@ -24,6 +24,7 @@
 #include "face/events.h"
 #include "face/json_in.h"
 #include "gateway/handlers.h"
+#include "gateway/scope.h"
 #include "gateway/server.h"
 
 #define SCRATCH_MAX ((size_t)128 * 1024 * 1024)
@@ -266,6 +267,18 @@ static int begin(gw_request *r, gw_incoming *in, howdah_error *reterr)
     return howdah_builder_new(&in->builder, reterr);
 }
 
+static int check_scope(gw_request *r, const gw_incoming *in, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < in->n; i++) {
+        s = gw_scope_check_event(r, in->events[i], reterr);
+        if (s < 0 && in->many)
+            hw_error_at(reterr, i);
+    }
+    return s;
+}
+
 int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     howdah_append_options o = HOWDAH_APPEND_OPTIONS_INIT;
@@ -276,6 +289,8 @@ int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = take_expectation(r, &o.expected_version, reterr);
     if (s >= 0)
         s = take_body(r, &in, reterr);
+    if (s >= 0)
+        s = check_scope(r, &in, reterr);
     if (s >= 0 && in.n > 0) {
         in.positions[0].size = sizeof *in.positions;
         s = howdah_append_batch(bus, (const howdah_event *const *)in.events, in.n, &o, in.positions,

@@ -15,6 +15,9 @@
 #include "gateway/gateway.h"
 #include "gateway/pool.h"
 #include "gateway/request.h"
+#include "gateway/attempts.h"
+#include "gateway/tls.h"
+#include "gateway/tokens.h"
 #include "gateway/waiting.h"
 
 /* Of all bodies and answers that are held at the same time. */
@@ -30,6 +33,9 @@ struct gw_gateway {
     struct MHD_Daemon *daemon;
     gw_pool *pool;
     gw_waiting *waiting;
+    gw_tokens *tokens;
+    gw_attempts *attempts;
+    gw_tls *tls; /* NULL: none */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
     gw_request *requests;
