@@ -94,6 +94,18 @@ static void get_state(const void *thing, face_value *v)
     v->text = hw_str_of(info->revoked_at_us == HOWDAH_NO_TIME ? "good" : "revoked");
 }
 
+static void get_used_at(const void *thing, face_value *v)
+{
+    v->number = ((const howdah_token_info *)thing)->used_at_us;
+    v->absent = v->number == HOWDAH_NO_TIME;
+}
+
+static void get_revoked_at(const void *thing, face_value *v)
+{
+    v->number = ((const howdah_token_info *)thing)->revoked_at_us;
+    v->absent = v->number == HOWDAH_NO_TIME;
+}
+
 #define AT(member) FACE_AT(howdah_token_info, member)
 
 static const face_field fields[] = {
@@ -108,8 +120,8 @@ static const face_field fields[] = {
     {"queue", FACE_TEXT, "queue", .blank = "-", .get = get_queues_words},
     {"state", FACE_WORD, .get = get_state},
     {"created_at", FACE_TIME, AT(created_at_us)},
-    {"used_at", FACE_DAY, .head = "used", .blank = "-", AT(used_at_us)},
-    {"revoked_at", FACE_TIME, AT(revoked_at_us)},
+    {"used_at", FACE_DAY, .head = "used", .blank = "-", .get = get_used_at},
+    {"revoked_at", FACE_TIME, .get = get_revoked_at},
     {.name = NULL},
 };
 
