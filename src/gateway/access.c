@@ -35,7 +35,7 @@ typedef struct shape {
     int encodings;
     bool chunked;
     int authorizations;
-    const char *forwarded_for;   /* the last one of each */
+    const char *forwarded_for; /* the last one of each */
     const char *forwarded_proto;
 } shape;
 
@@ -125,8 +125,8 @@ static void find_client(gw_request *r, const shape *seen)
     if (info && info->client_addr)
         n = info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                      : sizeof(struct sockaddr_in);
-    if (n == 0 || getnameinfo(info->client_addr, n, r->client, GW_CLIENT_SIZE, NULL, 0,
-                              NI_NUMERICHOST) != 0)
+    if (n == 0 ||
+        getnameinfo(info->client_addr, n, r->client, GW_CLIENT_SIZE, NULL, 0, NI_NUMERICHOST) != 0)
         r->client[0] = '\0';
 }
 
@@ -259,8 +259,9 @@ static int ask_for_token(gw_request *r, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_DENIED, "a token is needed");
 
-    (void)hw_advise(reterr, s, "send the header Authorization: Bearer TOKEN; howdah serve token "
-                               "add makes one");
+    (void)hw_advise(reterr, s,
+                    "send the header Authorization: Bearer TOKEN; howdah serve token "
+                    "add makes one");
     r->challenge = "Bearer realm=\"howdah\"";
     return refuse(r, 401, s);
 }
@@ -337,7 +338,8 @@ int gw_access_check_right(gw_request *r, howdah_error *reterr)
     return r->unsure ? HOWDAH_OK : judge(r, reterr);
 }
 
-/* Judged again only by another list: who has waited for an event may have been revoked meanwhile. */
+/* Judged again only by another list: who has waited for an event may have been revoked meanwhile.
+ */
 int gw_access_make_sure(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     gw_token_list *newest;

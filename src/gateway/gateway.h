@@ -43,9 +43,9 @@ typedef struct gw_options {
     int64_t body_max;    /* bytes of one body */
     int64_t drain_ms;    /* how long an end waits for what runs */
     bool read_only;
-    bool require_token;       /* also when there are none */
-    bool behind_proxy;        /* it speaks TLS, and says who the client is */
-    const char *tls_cert;     /* files; NULL: no TLS */
+    bool require_token;   /* also when there are none */
+    bool behind_proxy;    /* it speaks TLS, and says who the client is */
+    const char *tls_cert; /* files; NULL: no TLS */
     const char *tls_key;
     const char *const *hosts; /* names that a Host may have, besides loopback's */
     size_t hosts_n;
@@ -59,7 +59,8 @@ typedef struct gw_options {
 
 /* Listens when it returns.  Errors: INVALID (an option), UNAVAILABLE (the address is taken). */
 int gw_start(const gw_options *options, gw_gateway **ret_gateway, howdah_error *reterr);
-/* Reads tokens and certificate again; what cannot be read stays as it was, and the error says why. */
+/* Reads tokens and certificate again; what cannot be read stays as it was, and the error says why.
+ */
 int gw_reload(gw_gateway *gateway, howdah_error *reterr);
 /* Where it listens: "127.0.0.1:4460". */
 const char *gw_address(const gw_gateway *gateway);

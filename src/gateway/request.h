@@ -84,16 +84,16 @@ typedef struct gw_request {
     struct gw_request *parked; /* the next that is parked */
     uint64_t wakes;            /* that there had been when it was tried */
     /* access.c: who asks. */
-    char client[GW_CLIENT_SIZE];   /* the address; "": not known */
-    bool secure;                   /* it came by TLS, here or to the proxy */
-    bool unsure;                   /* its token is looked up by the worker */
-    const char *origin;            /* a page that is listed; NULL: none */
-    struct gw_token_list *tokens;  /* held; NULL: none was read yet */
-    const struct gw_token *token;  /* one of them; NULL: none is needed */
-    int refused;                   /* the status of HTTP of its error; 0: by the error */
-    int retry_after;               /* with it, in seconds */
-    const char *challenge;         /* with a 401 */
-    bool last_try;             /* nothing more than an empty answer comes after this one */
+    char client[GW_CLIENT_SIZE];  /* the address; "": not known */
+    bool secure;                  /* it came by TLS, here or to the proxy */
+    bool unsure;                  /* its token is looked up by the worker */
+    const char *origin;           /* a page that is listed; NULL: none */
+    struct gw_token_list *tokens; /* held; NULL: none was read yet */
+    const struct gw_token *token; /* one of them; NULL: none is needed */
+    int refused;                  /* the status of HTTP of its error; 0: by the error */
+    int retry_after;              /* with it, in seconds */
+    const char *challenge;        /* with a 401 */
+    bool last_try;                /* nothing more than an empty answer comes after this one */
 } gw_request;
 
 /* ---- what came */

@@ -114,8 +114,8 @@ bool gw_scope_has_dead_letter(const gw_request *r, const howdah_dead_letter *dl)
 
 static int out_of_scope(gw_request *r, const char *field, const char *what, howdah_error *reterr)
 {
-    int s = hw_fail_field(reterr, HOWDAH_DENIED, field, "%s is outside of this token's scope",
-                          what);
+    int s =
+        hw_fail_field(reterr, HOWDAH_DENIED, field, "%s is outside of this token's scope", what);
 
     r->refused = 403;
     return hw_advise(reterr, s, "narrow the request, or use a token with another --%s", field);
@@ -123,8 +123,7 @@ static int out_of_scope(gw_request *r, const char *field, const char *what, howd
 
 int gw_scope_check_queue(gw_request *r, const char *queue, howdah_error *reterr)
 {
-    return gw_scope_has_queue(r, queue) ? HOWDAH_OK
-                                        : out_of_scope(r, "queue", "the queue", reterr);
+    return gw_scope_has_queue(r, queue) ? HOWDAH_OK : out_of_scope(r, "queue", "the queue", reterr);
 }
 
 int gw_scope_check_filter(gw_request *r, const char *type, const char *pattern, const char *stream,

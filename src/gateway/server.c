@@ -76,13 +76,13 @@ static void log_access(gw_gateway *g, const gw_request *r)
         hw_json_put_string(&url, r->url, strlen(r->url));
     else
         hw_buf_puts(&url, json ? "null" : "-");
-    hw_buf_printf(&line,
-                  json
-                      ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\",\"url\":%s,"
-                        "\"status\":%d,\"bytes_in\":%zu,\"ms\":%.3f}"
-                      : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
-                  time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
-                  r->body.len, ms);
+    hw_buf_printf(
+        &line,
+        json ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\",\"url\":%s,"
+               "\"status\":%d,\"bytes_in\":%zu,\"ms\":%.3f}"
+             : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
+        time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url),
+        r->answer.http_status, r->body.len, ms);
     if (!line.broken)
         g->options.log(g->options.log_ctx, HOWDAH_LOG_INFO, hw_buf_str(&line));
     hw_buf_done(&url);
@@ -355,14 +355,16 @@ static int check_listening(const gw_gateway *g, int fd, const gw_token_list *lis
     if (!g->options.tls_cert && !g->options.behind_proxy) {
         s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
                           "beyond loopback tokens would be sent in the clear");
-        return hw_advise(reterr, s, "give --tls-cert FILE --tls-key FILE, or --behind-proxy when a "
-                                    "proxy speaks TLS; or listen on 127.0.0.1");
+        return hw_advise(reterr, s,
+                         "give --tls-cert FILE --tls-key FILE, or --behind-proxy when a "
+                         "proxy speaks TLS; or listen on 127.0.0.1");
     }
     if (list && gw_token_list_count(list) == 0) {
         s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
                           "beyond loopback everybody needs a token, and there is none");
-        return hw_advise(reterr, s, "run: howdah serve token add NAME --may RIGHTS; or listen on "
-                                    "127.0.0.1");
+        return hw_advise(reterr, s,
+                         "run: howdah serve token add NAME --may RIGHTS; or listen on "
+                         "127.0.0.1");
     }
     return HOWDAH_OK;
 }
@@ -391,8 +393,7 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, gw_tls_callback()},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)GW_TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL}};
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     int fd = -1;
     int s = listen_somewhere(g, &fd, reterr);
 
@@ -419,16 +420,15 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
 /* A Unix socket and loopback are this machine's own; all others are asked for tokens always. */
 static bool is_reachable(const gw_gateway *g)
 {
-    hw_str host = {g->listen, strrchr(g->listen, ':') ? (size_t)(strrchr(g->listen, ':') - g->listen)
-                                                      : 0};
+    hw_str host = {g->listen,
+                   strrchr(g->listen, ':') ? (size_t)(strrchr(g->listen, ':') - g->listen) : 0};
     struct sockaddr_storage address;
     socklen_t n = sizeof address;
 
     if (g->options.listen_fd >= 0)
         return getsockname(g->options.listen_fd, (struct sockaddr *)&address, &n) < 0 ||
                (address.ss_family != AF_UNIX && !is_loopback((struct sockaddr *)&address));
-    return host.len > 0 && !gw_host_is_loopback(g->listen) &&
-           !hw_str_equal(host, hw_str_of("::1"));
+    return host.len > 0 && !gw_host_is_loopback(g->listen) && !hw_str_equal(host, hw_str_of("::1"));
 }
 
 static int prepare_access(gw_gateway *g, howdah_error *reterr)

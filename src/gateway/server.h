@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/attempts.h"
 #include "gateway/gateway.h"
 #include "gateway/pool.h"
 #include "gateway/request.h"
-#include "gateway/attempts.h"
 #include "gateway/tls.h"
 #include "gateway/tokens.h"
 #include "gateway/waiting.h"

@@ -5,9 +5,9 @@
  * SIGTERM and SIGINT end it in order, a second one at once.  SIGHUP has tokens and certificate read
  * again.
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -234,8 +234,7 @@ static void reload(serving *v, gw_gateway *gateway)
     howdah_error err = HOWDAH_ERROR_INIT;
     char state[64];
 
-    (void)snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
-                   hw_clock_mono_us());
+    (void)snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, hw_clock_mono_us());
     cli_notify(state);
     if (gw_reload(gateway, &err) < 0) {
         (void)pthread_mutex_lock(&v->lock);

@@ -1,8 +1,8 @@
 /*
  * serve_token.c - howdah serve token: who may use the gateway.
  *
- * The secret is printed once, by "add", to stdout alone.  It is stored nowhere, and it is no option:
- * every user of the machine can read a command line.
+ * The secret is printed once, by "add", to stdout alone.  It is stored nowhere, and it is no
+ * option: every user of the machine can read a command line.
  */
 #include <openssl/crypto.h>
 #include <string.h>
@@ -43,8 +43,10 @@ static void tell_secret(cli_context *cli, const char *name, const char *secret)
     } else {
         cli_out_printf(&cli->out, "%s\n", secret);
     }
-    cli_note(cli, "this is the only time that the token of %s is shown; send it as "
-                  "Authorization: Bearer TOKEN", name);
+    cli_note(cli,
+             "this is the only time that the token of %s is shown; send it as "
+             "Authorization: Bearer TOKEN",
+             name);
 }
 
 static int run_add(cli_context *cli, char **words, howdah_error *reterr)
@@ -120,7 +122,7 @@ static int run_rm(cli_context *cli, char **words, howdah_error *reterr)
 /* ----------------------------------------------------------------- dispatch */
 
 static const verb verbs[] = {
-    {"add", "serve token add NAME --may RIGHTS [--pattern P]... [--stream S]... [--queue Q]...",
+    {"add", "serve token add NAME --may RIGHTS [--pattern P] [--stream S] [--queue Q]",
      "may pattern stream queue", 1, run_add},
     {"ls", "serve token ls", "", 0, run_ls},
     {"rm", "serve token rm NAME", "", 1, run_rm},

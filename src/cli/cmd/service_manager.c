@@ -31,7 +31,8 @@ static int check_socket(int fd, howdah_error *reterr)
     socklen_t n = sizeof listens;
 
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n) < 0 || !listens)
-        return hw_fail(reterr, HOWDAH_INVALID, "LISTEN_FDS: descriptor 3 is no socket that listens");
+        return hw_fail(reterr, HOWDAH_INVALID,
+                       "LISTEN_FDS: descriptor 3 is no socket that listens");
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     return HOWDAH_OK;
