@@ -295,7 +295,7 @@ static bool is_loopback(const struct sockaddr *address)
 
 static void tell_address(gw_gateway *g, int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t n = sizeof address;
     char host[64] = "?";
     char port[8] = "?";
@@ -345,7 +345,7 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
 static int check_listening(const gw_gateway *g, int fd, const gw_token_list *list,
                            howdah_error *reterr)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t n = sizeof address;
     int s;
 
@@ -422,7 +422,7 @@ static bool is_reachable(const gw_gateway *g)
 {
     hw_str host = {g->listen,
                    strrchr(g->listen, ':') ? (size_t)(strrchr(g->listen, ':') - g->listen) : 0};
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t n = sizeof address;
 
     if (g->options.listen_fd >= 0)

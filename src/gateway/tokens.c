@@ -104,7 +104,7 @@ static gw_token *copy_token(const howdah_token_info *info)
         free_token(token);
         return NULL;
     }
-    token->name = strcpy(at, info->name);
+    token->name = memcpy(at, info->name, strlen(info->name) + 1);
     at += strlen(at) + 1;
     memcpy(token->hash, info->hash, sizeof token->hash);
     token->may = info->may;
