@@ -304,7 +304,9 @@ static int check_token(gw_request *r, howdah_error *reterr)
         (void)hw_advise(reterr, s, "use one that was added with --may %s", gw_right_name(right));
         return refuse(r, 403, s);
     }
-    if ((r->route->flags & GW_WHOLE) && gw_scope_is_limited(r)) {
+    /* Of a route without the store nobody asks what it names: gw_scope_check_route() does not see
+     * it. */
+    if ((r->route->flags & (GW_WHOLE | GW_NO_STORE)) && gw_scope_is_limited(r)) {
         s = hw_fail(reterr, HOWDAH_DENIED, "this shows the whole bus, and the token is limited");
         (void)hw_advise(reterr, s, "use one without --pattern, --stream and --queue");
         return refuse(r, 403, s);

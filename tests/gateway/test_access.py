@@ -176,9 +176,12 @@ def too_many_wrong_tokens_are_slowed_down_and_nobody_else():
         assert ask("10.0.0.1, 10.0.0.2", "hwd_wrong").status == 401
         assert ask("2001:db8::1", "hwd_wrong").status == 401
         assert [ask("2001:db8::%x" % i, "hwd_wrong").status for i in range(20)][-1] == 429  # one network
+        twice = "GET /v1/subscriptions HTTP/1.1\nHost: localhost\nX-Forwarded-For: 6.6.6.6\nX-Forwarded-For: 7.7.7.7\n\n"
+        assert raw(g, twice)[0] == 401
         assert ask("not an address\tat all", "hwd_wrong").status == 401
     log = [json.loads(line) for line in g.log().splitlines() if line.startswith("{")]
-    assert {"10.0.0.1", "10.0.0.2", "2001:db8::1", "127.0.0.1"} <= {line["client"] for line in log}
+    clients = {line["client"] for line in log}
+    assert {"10.0.0.1", "10.0.0.2", "2001:db8::1", "127.0.0.1", "7.7.7.7"} <= clients and "6.6.6.6" not in clients, clients
 
 
 # ------------------------------------------------------------------------------ scopes
@@ -235,6 +238,7 @@ def what_has_an_id_and_is_out_of_scope_is_not_there():
         assert g.put("/v1/subscriptions/secret", {"pattern": "secret.>"}, token=whole).status in (200, 201)
         assert g.post("/v1/subscriptions/secret/fetch", {}).status == 403
         assert "secret" not in json.dumps(g.get("/v1/subscriptions").json)
+        assert g.get("/v1/queues", headers={"Host": "any.example"}).status == 200  # no page can send a token
         assert [q["queue"] for q in g.get("/v1/queues").json["queues"]] in ([], ["mails"])
 
 

@@ -57,7 +57,9 @@ class World:
             self.tokens[right] = add(right, right)
         for scope, limits in SCOPES.items():
             self.tokens[scope] = add(scope, ",".join(RIGHTS), *limits)
-        gateway.wait_until(lambda: g.get("/v1/status").status == 401)
+        # The last one that was added is known last; before the first one everybody may.
+        gateway.wait_until(lambda: g.get("/v1/status").status == 401 and
+                           g.get("/v1/subscriptions", token=self.tokens["other case"]).status == 200)
         self.admin = self.tokens["admin"]
 
     def job_id(self):
