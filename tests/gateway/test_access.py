@@ -6,6 +6,7 @@
 import glob
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -124,6 +125,36 @@ def a_token_is_shown_once_and_listed_without_its_secret():
     gateway.command("serve", "token", "add", "x", store=STORE, code=2)
     gateway.command("serve", "--may", "read", store=STORE, code=2)
     gateway.command("serve", "token", "ls", "--may", "read", store=STORE, code=2)
+
+
+def in_terminal(*words):
+    """What a person sees."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([gateway.HOWDAH, *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+                               env=dict(os.environ, HOWDAH_STORE=STORE, TERM="dumb", NO_COLOR="1"))
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            more = os.read(master, 65536)
+        except OSError:  # the last one has closed it
+            more = b""
+        if not more:
+            break
+        seen += more
+    os.close(master)
+    assert process.wait(timeout=gateway.LONG_S) == 0, seen
+    return re.sub(r"\x1b\[\d*m|\r", "", seen.decode())
+
+
+def in_a_terminal_there_is_a_table_and_a_sentence_about_the_secret():
+    shown = in_terminal("serve", "token", "add", "person", "--may", "read,work", "--queue", "mails")
+    SECRETS.append(re.search(r"^hwd_[A-Za-z0-9_-]{43}$", shown, re.M).group())
+    assert "the only time that the token of person is shown" in shown, shown
+    table = [line.split() for line in in_terminal("serve", "token", "ls").splitlines()]
+    assert table[0] == ["name", "may", "pattern", "stream", "queue", "state", "used"], table
+    assert ["person", "read,work", "-", "-", "mails", "good", "-"] in table, table
+    assert "is revoked" in in_terminal("serve", "token", "rm", "person")
 
 
 def a_revoked_token_is_refused_within_two_seconds_also_in_the_middle_of_a_wait():
@@ -399,6 +430,7 @@ CASES = [
     other_addresses_need_tokens_and_tls_and_the_error_says_what_to_do,
     a_token_can_be_asked_for_when_there_is_none,
     a_token_is_shown_once_and_listed_without_its_secret,
+    in_a_terminal_there_is_a_table_and_a_sentence_about_the_secret,
     a_revoked_token_is_refused_within_two_seconds_also_in_the_middle_of_a_wait,
     a_hangup_has_tokens_read_again_at_once,
     what_is_no_token_is_refused,
