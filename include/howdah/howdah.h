@@ -15,6 +15,7 @@
  *   begin                   howdah_open(), howdah_migrate(), howdah_close()
  *   publish                 howdah_builder_new(), howdah_builder_set_...(), howdah_builder_build(),
  *                           howdah_append(), howdah_append_batch()
+ *   publish from threads    howdah_publisher.h
  *   read                    howdah_reader_open(), howdah_reader_next(), howdah_event_...()
  *   follow                  howdah_tail_open(), howdah_tail_next()
  *   look after it           howdah_doctor(), howdah_verify(), howdah_facts_walk()
@@ -24,7 +25,7 @@
  *   ask about the two times howdah_times.h
  *   in your own transaction howdah_pg.h, howdah_sqlite.h
  *
- * This header includes the next four.  Only howdah_pg.h needs libpq's header, and only
+ * This header includes all parts but the last two.  Only howdah_pg.h needs libpq's header, and only
  * howdah_sqlite.h needs SQLite's; include them yourself.
  *
  * The shortest complete program:
@@ -62,10 +63,11 @@
  *   - Text is UTF-8.  Lengths are in bytes.  Times are microseconds since 1970 UTC (..._us); a time
  *     that is absent is HOWDAH_NO_TIME.  Durations are milliseconds (..._ms).
  *   - One thread at a time uses a handle (bus, reader, builder); different handles are independent.
- *     A second thread that calls on a bus meanwhile gets MISUSE, and nothing happens.
- *   - Only three functions start threads: howdah_runner_start(); howdah_worker_new() with
- *     threads > 0; and howdah_worker_run() on a queue that has bindings.  howdah_runner_stop() and
- *     howdah_worker_free() end them.
+ *     A second thread that calls on a bus meanwhile gets MISUSE, and nothing happens.  A publisher
+ *     is for any number of threads.
+ *   - Only four functions start threads: howdah_runner_start(); howdah_worker_new() with
+ *     threads > 0; howdah_worker_run() on a queue that has bindings; and howdah_publisher_new().
+ *     howdah_runner_stop(), howdah_worker_free() and howdah_publisher_free() end them.
  *   - A handler may use the bus that called it; see howdah_subscriptions.h.
  *   - Structs begin with their size: start with the ..._INIT macro.  A struct of an older or newer
  *     header is fine; one without a size is MISUSE, and nothing happens (but a howdah_error without
@@ -739,7 +741,10 @@ HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_
 }
 #endif
 
-/* The other parts of this interface: subscriptions, groups, the work queue, two times. */
+/* The other parts of this interface: publisher, subscriptions, groups, the work queue, two times.
+ */
+#include <howdah/howdah_publisher.h>
+
 #include <howdah/howdah_subscriptions.h>
 
 #include <howdah/howdah_groups.h>

@@ -101,6 +101,7 @@ cf_group cf_patterns_tests(void);
 cf_group cf_reliable_tests(void);
 cf_group cf_runner_tests(void);
 cf_group cf_trouble_tests(void);
+cf_group cf_publisher_tests(void);
 cf_group cf_queue_tests(void);
 cf_group cf_queue_admin_tests(void);
 cf_group cf_queue_dead_letters_tests(void);

@@ -450,6 +450,7 @@ int main(int argc, char **argv)
                   {cf_runner_tests, false},
                   {cf_trouble_tests, false},
                   {cf_event_tests, false},
+                  {cf_publisher_tests, true},
                   {cf_append_tests, true},
                   {cf_batch_tests, true},
                   {cf_read_tests, true},
