@@ -617,6 +617,12 @@ HOWDAH_API int howdah_causation_walk(howdah_bus *bus, const char *uuid,
                                      int (*fn)(void *ctx, int depth, const howdah_event *event),
                                      void *ctx, howdah_error *reterr);
 
+/*
+ * Whether a pattern means a type: "*" stands for exactly one segment, a trailing ">" for one or
+ * more.  false, too, when one of them breaks its rule.  NULL as the pattern means every type.
+ */
+HOWDAH_API bool howdah_pattern_matches(const char *pattern, const char *type);
+
 /* ---------------------------------------------------------------- follow */
 
 /*

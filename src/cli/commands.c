@@ -253,6 +253,7 @@ static const cli_option serve_options[] = {
     {"read-only", NULL, NULL, "refuse everything that changes something", 0},
     {"sessions", "N", NULL, "sessions of the store (default 4)", 0},
     {"connections", "N", NULL, "most connections at once (default 10000)", 0},
+    {"streams", "N", NULL, "most streams of events at once (default 10000)", 0},
     {"per-address", "N", NULL, "most connections of one address (default 0: no limit)", 0},
     {"body-max", "BYTES", NULL, "largest body of a request (default 16MiB)", 0},
     {"drain", "DURATION", NULL, "how long an end waits for what runs (default 10s)", 0},

@@ -255,6 +255,15 @@ static void tell_ids(const gw_incoming *in, howdah_error *reterr)
                         "repeat it with the same ids, or the same Idempotency-Key");
 }
 
+/* ------------------------------------------------------------------ storing */
+
+/* One request's events, on their way. */
+typedef struct appending {
+    gw_request *r;
+    gw_incoming in;
+    howdah_append_options options;
+} appending;
+
 static int begin(gw_request *r, gw_incoming *in, howdah_error *reterr)
 {
     *in =
@@ -266,25 +275,94 @@ static int begin(gw_request *r, gw_incoming *in, howdah_error *reterr)
     return howdah_builder_new(&in->builder, reterr);
 }
 
-int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+static int take(appending *a, howdah_error *reterr)
 {
-    howdah_append_options o = HOWDAH_APPEND_OPTIONS_INIT;
-    gw_incoming in;
-    int s = begin(r, &in, reterr);
+    int s = begin(a->r, &a->in, reterr);
 
     if (s >= 0)
-        s = take_expectation(r, &o.expected_version, reterr);
-    if (s >= 0)
-        s = take_body(r, &in, reterr);
-    if (s >= 0 && in.n > 0) {
-        in.positions[0].size = sizeof *in.positions;
-        s = howdah_append_batch(bus, (const howdah_event *const *)in.events, in.n, &o, in.positions,
-                                reterr);
-        if (s < 0)
-            tell_ids(&in, reterr);
+        s = take_expectation(a->r, &a->options.expected_version, reterr);
+    return s < 0 ? s : take_body(a->r, &a->in, reterr);
+}
+
+static void appending_free(appending *a)
+{
+    incoming_done(&a->in);
+    hw_free(a);
+}
+
+/* In a thread of the publisher. */
+static void on_published(void *ctx, int status, const howdah_error *error)
+{
+    appending *a = ctx;
+    gw_request *r = a->r;
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    if (status < 0) {
+        hw_error_copy(&err, error);
+        tell_ids(&a->in, &err);
+    } else {
+        put_positions(r, &a->in);
     }
-    if (s >= 0)
-        put_positions(r, &in);
-    incoming_done(&in);
+    appending_free(a);
+    gw_request_done(r, status, &err);
+}
+
+/* Opened by the first worker that needs it; NULL in the thread that speaks HTTP, until then. */
+static int publisher_of(gw_gateway *g, bool may_open, howdah_publisher **ret_publisher,
+                        howdah_error *reterr)
+{
+    howdah_publisher *made = NULL;
+    int s = HOWDAH_OK;
+
+    *ret_publisher = atomic_load(&g->publisher);
+    if (*ret_publisher || !may_open)
+        return HOWDAH_OK;
+    (void)pthread_mutex_lock(&g->publisher_lock);
+    *ret_publisher = atomic_load(&g->publisher);
+    if (!*ret_publisher)
+        s = howdah_publisher_new(g->url, g->options.settings, NULL, &made, reterr);
+    if (made) {
+        atomic_store(&g->publisher, made);
+        *ret_publisher = made;
+    }
+    (void)pthread_mutex_unlock(&g->publisher_lock);
+    return s;
+}
+
+/* Hands over; the array of positions belongs to what is on its way. */
+static int submit(appending *a, howdah_publisher *publisher, howdah_error *reterr)
+{
+    int s;
+
+    a->in.positions[0].size = sizeof *a->in.positions;
+    s = howdah_publisher_submit(publisher, (const howdah_event *const *)a->in.events, a->in.n,
+                                &a->options, a->in.positions, on_published, a, reterr);
+    return s < 0 ? s : GW_SUBMITTED;
+}
+
+int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    howdah_publisher *publisher;
+    appending *a;
+    int s = publisher_of(r->gateway, bus != NULL, &publisher, reterr);
+
+    if (s < 0)
+        return s;
+    if (!publisher)
+        return GW_AGAIN;
+    a = hw_calloc(1, sizeof *a);
+    if (!a)
+        return hw_fail_no_memory(reterr);
+    a->r = r;
+    a->options = (howdah_append_options)HOWDAH_APPEND_OPTIONS_INIT;
+    s = take(a, reterr);
+    if (s >= 0 && a->in.n > 0) {
+        s = submit(a, publisher, reterr);
+        if (s == GW_SUBMITTED)
+            return s;
+    } else if (s >= 0) {
+        put_positions(r, &a->in);
+    }
+    appending_free(a);
     return s;
 }

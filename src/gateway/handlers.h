@@ -12,6 +12,8 @@ gw_handler gw_version;
 gw_handler gw_openapi;
 /* append.c */
 gw_handler gw_events_append;
+/* live.c */
+gw_handler gw_events_live;
 /* correct.c */
 gw_handler gw_event_correct;
 gw_handler gw_event_purge;

@@ -541,14 +541,15 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
     int s = err->status;
 
     if (gw_stream_is_sending(r)) {
-        gw_stream_run(r->answer.stream, bus, err);
-        resume(r);
+        r->answer.stream->ops->run(r->answer.stream, bus, err);
         return !(err->flags & HOWDAH_HANDLE_DEAD);
     }
     r->wakes = gw_waiting_wakes(r->gateway->waiting);
     if (bus)
         s = r->route->handler(r, bus, err);
     good = !(s < 0 && (err->flags & HOWDAH_HANDLE_DEAD));
+    if (s == GW_SUBMITTED)
+        return true;
     if (s == GW_AGAIN && !r->last_try) {
         gw_waiting_park(r->gateway->waiting, r);
         return good;
@@ -575,6 +576,25 @@ static void give_to_worker(gw_request *r)
         refuse_busy(r);
 }
 
+void gw_request_done(gw_request *r, int status, const howdah_error *err)
+{
+    conclude(r, status, err);
+    resume(r);
+}
+
+static void submit(gw_request *r)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = r->route->handler(r, NULL, &err);
+
+    if (s == GW_SUBMITTED)
+        return;
+    if (s == GW_AGAIN)
+        give_to_worker(r);
+    else
+        gw_request_done(r, s, &err);
+}
+
 bool gw_request_run(gw_request *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -592,7 +612,10 @@ bool gw_request_run(gw_request *r)
     if (!(r->route->flags & GW_NO_STORE)) {
         r->state = GW_WORKING;
         MHD_suspend_connection(r->connection);
-        give_to_worker(r);
+        if (r->route->flags & GW_SUBMITS)
+            submit(r);
+        else
+            give_to_worker(r);
         return true;
     }
     conclude(r, r->route->handler(r, NULL, &err), &err);

@@ -32,6 +32,8 @@ struct gw_gateway;
 
 /* What a handler returns when there is nothing yet: the request is parked, and tried again. */
 #define GW_AGAIN 2
+/* And when somebody else will call gw_request_done(); by then the request may be gone. */
+#define GW_SUBMITTED 3
 
 typedef struct gw_arg {
     const char *name;
@@ -121,6 +123,8 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
 void gw_request_take(gw_request *r, const char *bytes, size_t n);
 /* All of it is here.  True: a worker has it now, and the connection is suspended. */
 bool gw_request_run(gw_request *r);
+/* What a handler has submitted is done: the answer is there, or the error. */
+void gw_request_done(gw_request *r, int status, const howdah_error *err);
 /* It was parked, and its time has come, or something may be there. */
 void gw_request_again(gw_request *r);
 

@@ -384,6 +384,8 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
     s = gw_pool_new(&pool, &g->pool, reterr);
     if (s >= 0)
         s = gw_waiting_new(g, &g->waiting, reterr);
+    if (s >= 0)
+        s = gw_feed_new(g, &g->feed, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -395,6 +397,7 @@ int gw_start(const gw_options *options, gw_gateway **ret_gateway, howdah_error *
     if (!g)
         return hw_fail_no_memory(reterr);
     (void)pthread_mutex_init(&g->lock, NULL);
+    (void)pthread_mutex_init(&g->publisher_lock, NULL);
     (void)pthread_cond_init(&g->quiet, NULL);
     s = start(g, options, reterr);
     if (s < 0) {
@@ -455,16 +458,20 @@ void gw_stop(gw_gateway *g)
         if (fd >= 0)
             (void)close(fd);
         gw_waiting_end(g->waiting);
+        gw_feed_end(g->feed);
         drain(g, g->options.drain_ms);
         if (g->requests_n > 0) {
             give_up(g);
             drain(g, 5000);
         }
     }
+    howdah_publisher_free(atomic_load(&g->publisher));
+    gw_feed_free(g->feed);
     gw_waiting_free(g->waiting);
     gw_pool_free(g->pool);
     if (g->daemon)
         MHD_stop_daemon(g->daemon);
+    (void)pthread_mutex_destroy(&g->publisher_lock);
     (void)pthread_cond_destroy(&g->quiet);
     (void)pthread_mutex_destroy(&g->lock);
     hw_free(g->url);

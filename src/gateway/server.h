@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/feed.h"
 #include "gateway/gateway.h"
 #include "gateway/pool.h"
 #include "gateway/request.h"
@@ -19,8 +20,6 @@
 
 /* Of all bodies and answers that are held at the same time. */
 #define GW_HELD_BYTES_MAX ((size_t)256 * 1024 * 1024)
-
-typedef struct gw_connection gw_connection;
 
 struct gw_gateway {
     gw_options options;
@@ -30,12 +29,15 @@ struct gw_gateway {
     struct MHD_Daemon *daemon;
     gw_pool *pool;
     gw_waiting *waiting;
+    gw_feed *feed;
+    _Atomic(howdah_publisher *) publisher; /* NULL: not opened yet */
+    pthread_mutex_t publisher_lock;        /* held while it is opened */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
     gw_request *requests;
     size_t requests_n;
-    gw_connection *connections;
-    atomic_size_t held; /* bytes of bodies */
+    atomic_size_t held;    /* bytes of bodies */
+    atomic_size_t streams; /* server-sent ones */
     atomic_bool stopping;
     int64_t started_us;
 };
