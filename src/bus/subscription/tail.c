@@ -231,6 +231,7 @@ static int recall(howdah_tail *tail, const howdah_place *place, howdah_error *re
     size_t there_n = 0;
     int s;
 
+    tail->past_n = 0;
     for (size_t i = 0; i < n; i++)
         there[i].sequence = place->anchors[n - 1 - i].sequence;
     s = hw_log_reader_events_at(tail->bus, there, n, &there_n, reterr);
@@ -258,11 +259,26 @@ static int judge(const howdah_tail *tail, const howdah_place *place, const hw_an
     return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
 }
 
+/* The bus's reader may know a log that is gone by now: then it starts anew, and we ask again. */
+static int recall_here(howdah_tail *tail, const howdah_place *place, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = recall(tail, place, &err);
+
+    if (s == HOWDAH_UNAVAILABLE)
+        s = hw_service_meet(tail->bus, reterr);
+    else if (s < 0)
+        hw_error_copy(reterr, &err);
+    else
+        return s;
+    return s < 0 ? s : recall(tail, place, reterr);
+}
+
 static int find_place(howdah_tail *tail, howdah_place *place, howdah_error *reterr)
 {
     hw_anchor newest = {.sequence = 0};
     bool fits = false;
-    int s = recall(tail, place, reterr);
+    int s = recall_here(tail, place, reterr);
 
     note_log(tail);
     if (tail->past_n > 0)
