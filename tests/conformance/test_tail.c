@@ -441,13 +441,12 @@ static void a_rare_event_of_a_log_that_was_put_back_is_not_missed(void **state)
     cf_ok(howdah_settings_set(c->settings, "read_batch", "1", &cf_error));
     howdah_close(c->bus);
     c->bus = cf_open(c);
-    (void)cf_append(c->bus, "s", "often", NULL);
-    (void)cf_append(c->bus, "s", "rare", NULL);
-    for (int i = 0; i < 8; i++)
-        (void)cf_append(c->bus, "s", "often", NULL);
+    for (int i = 1; i <= 10; i++)
+        (void)cf_append(c->bus, "s", i == 2 || i == 4 ? "rare" : "often", NULL);
     all = open_tail(c->bus, 10, NULL);
     rare = open_tail(c->bus, 0, "rare");
     assert_int_equal(howdah_event_global_sequence(next_of(rare)), 2);
+    assert_int_equal(howdah_event_global_sequence(next_of(rare)), 4); /* it has looked just now */
     put_back(c, 0);
     (void)cf_append(c->bus, "new", "often", NULL);
     (void)cf_append(c->bus, "newer", "rare", NULL);
