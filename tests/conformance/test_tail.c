@@ -820,11 +820,11 @@ static void what_another_process_has_seen_commit_does_not_come_again(void **stat
     (void)cf_append(c->bus, "s", "t", NULL);
     (void)cf_append(c->bus, "s", "t", NULL);
     before = open_tail(other, 2, NULL);
-    assert_drained(before, 20, "3"); /* and 1 stands still for it */
-    tail = open_tail(c->bus, 0, NULL);
-    assert_drained(tail, 20, "2 3");
+    assert_drained(before, 0, "3"); /* 1 stands still for it, as of now */
     run(slow, "COMMIT");
-    assert_drained(tail, 20, "1");
+    tail = open_tail(c->bus, 0, NULL);
+    for (int i = 1; i <= 3; i++)
+        assert_int_equal(howdah_event_global_sequence(next_of(tail)), i);
     place = place_of(tail);
     howdah_tail_close(tail);
     tail = go_on(other, &place);
