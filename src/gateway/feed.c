@@ -3,7 +3,7 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
