@@ -44,6 +44,7 @@ typedef struct gw_options {
     int64_t body_max;    /* bytes of one body */
     int64_t drain_ms;    /* how long an end waits for what runs */
     bool read_only;
+    bool tls;
     gw_log_format log_format; /* of the access log */
     /* A line of the access log, or a remark.  From any thread. */
     void (*log)(void *ctx, int level, const char *line);

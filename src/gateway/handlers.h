@@ -29,6 +29,9 @@ gw_handler gw_subscription_fetch;
 gw_handler gw_subscription_ack;
 gw_handler gw_subscription_nack;
 gw_handler gw_subscription_extend;
+gw_handler gw_subscription_release;
+/* hand_out.c */
+gw_handler gw_subscription_stream;
 /* operate.c */
 gw_handler gw_status;
 gw_handler gw_subscriptions;

@@ -344,10 +344,8 @@ int gw_events_live(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     live *l;
     int s;
 
-    if (atomic_fetch_add(&r->gateway->streams, 1) >= (size_t)r->gateway->options.streams) {
-        atomic_fetch_sub(&r->gateway->streams, 1);
-        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "as many streams are open as may be at once");
-    }
+    if (!gw_stream_may_open(r, reterr))
+        return reterr->status;
     l = hw_calloc(1, sizeof *l);
     if (!l) {
         atomic_fetch_sub(&r->gateway->streams, 1);

@@ -325,7 +325,7 @@ gw_request *gw_request_new(struct gw_gateway *gateway, const char *url)
         return NULL;
     r->gateway = gateway;
     r->begun_us = hw_clock_mono_us();
-    r->until_ms = hw_clock_mono_ms() + ARRIVE_MS;
+    atomic_init(&r->arrive_ms, hw_clock_mono_ms() + ARRIVE_MS);
     r->url = hw_strdup(url);
     r->body = (hw_buf)HW_BUF_INIT((size_t)gateway->options.body_max + 1);
     r->answer.body = (hw_buf)HW_BUF_INIT(ANSWER_BYTES_MAX);
@@ -600,6 +600,7 @@ bool gw_request_run(gw_request *r)
     howdah_error err = HOWDAH_ERROR_INIT;
 
     assert(r->state == GW_ARRIVING);
+    atomic_store(&r->arrive_ms, 0);
     if (r->body_too_large) {
         refuse(r, 413, HOWDAH_LIMIT, "send it in parts",
                "the body is over the limit of %" PRId64 " bytes", r->gateway->options.body_max);

@@ -11,6 +11,7 @@
 #ifndef HW_GATEWAY_REQUEST_H
 #define HW_GATEWAY_REQUEST_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,7 +76,7 @@ typedef struct gw_request {
     bool body_too_large;
     gw_answer answer;
     int64_t begun_us;
-    int64_t until_ms; /* by then its body is here, or the answer */
+    atomic_llong arrive_ms; /* by then its body has to be here; 0: it is */
     gw_job job;
     /* Of a handler that returns GW_AGAIN: it is not tried again after this. */
     int64_t wait_until_ms;

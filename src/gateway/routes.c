@@ -54,6 +54,11 @@ const gw_route gw_routes[] = {
      JSON, "Nack Acked", "An event of a batch has failed"},
     {"POST", "/v1/subscriptions/{name}/extend", GW_SUBSCRIBE, GW_WRITES, gw_subscription_extend,
      NULL, JSON, "Extend Acked", "A batch needs more time"},
+    {"POST", "/v1/subscriptions/{name}/release", GW_SUBSCRIBE, GW_WRITES, gw_subscription_release,
+     NULL, JSON, "Release Acked", "Give a batch back: the try does not count"},
+    {"GET", "/v1/subscriptions/{name}/stream", GW_SUBSCRIBE, GW_WRITES, gw_subscription_stream,
+     "max window lease member", NULL, "Any",
+     "Batches as server-sent events, each under a lease; acks by POST"},
     {"GET", "/v1/subscriptions", GW_READ, 0, gw_subscriptions, NULL, NULL, "Subscriptions",
      "All subscriptions: where they are, and how far behind"},
     {"GET", "/v1/subscriptions/{name}", GW_READ, 0, gw_subscription_show, NULL, NULL,
@@ -127,7 +132,10 @@ const gw_arg_row gw_arg_rows[] = {
     {"from", "integer", "first position: a version of a stream, else a global sequence"},
     {"header", "string", "only with this header: NAME=VALUE; may be repeated"},
     {"known_at", "string", "as-of: what was known then, RFC 3339"},
+    {"lease", "string", "how long a batch is its member's: 30s"},
     {"limit", "integer", "at most so many"},
+    {"max", "integer", "most events of a batch"},
+    {"member", "string", "a name for people"},
     {"order", "string", "sequence, valid or recorded"},
     {"originals", "boolean", "first revisions only"},
     {"pattern", "string", "types that match: order.*, *.created, order.>"},
@@ -147,6 +155,7 @@ const gw_arg_row gw_arg_rows[] = {
     {"valid_before", "string", "valid before this time"},
     {"valid_from", "string", "valid at this time or later"},
     {"versions", "string", "every revision of this event, from any of their ids"},
+    {"window", "integer", "most batches that nobody has acked yet"},
 };
 const size_t gw_arg_rows_n = sizeof gw_arg_rows / sizeof *gw_arg_rows;
 

@@ -111,8 +111,124 @@ static void unlist_request(gw_gateway *g, gw_request *r)
         g->requests = r->next;
     if (r->next)
         r->next->previous = r->previous;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* Only now: what a request had may have needed the gateway to the end. */
+static void count_down(gw_gateway *g)
+{
+    (void)pthread_mutex_lock(&g->lock);
     if (--g->requests_n == 0)
         (void)pthread_cond_broadcast(&g->quiet);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* -------------------------------------------------------------- connections */
+
+/* Between two requests its time runs: a first line that comes byte by byte is one that does not
+   come. */
+typedef struct gw_connection {
+    struct gw_connection *next;
+    struct gw_connection *previous;
+    int fd;
+    atomic_llong idle_ms; /* since then it has had no request; 0: it has one */
+} gw_connection;
+
+static void list_connection(gw_gateway *g, gw_connection *c)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    c->next = g->connections;
+    if (c->next)
+        c->next->previous = c;
+    g->connections = c;
+    g->connections_n++;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+static void unlist_connection(gw_gateway *g, gw_connection *c)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    if (c->previous)
+        c->previous->next = c->next;
+    else
+        g->connections = c->next;
+    if (c->next)
+        c->next->previous = c->previous;
+    g->connections_n--;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    gw_gateway *g = ctx;
+    gw_connection *c = *socket_context;
+    const union MHD_ConnectionInfo *info;
+
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (c)
+            unlist_connection(g, c);
+        hw_free(c);
+        *socket_context = NULL;
+        return;
+    }
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    c = info ? hw_calloc(1, sizeof *c) : NULL;
+    if (!c)
+        return; /* its time is not watched, then; libmicrohttpd's own limit holds */
+    c->fd = info->connect_fd;
+    atomic_init(&c->idle_ms, hw_clock_mono_ms());
+    *socket_context = c;
+    list_connection(g, c);
+}
+
+static void set_idle(struct MHD_Connection *connection, int64_t idle_ms)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    if (info && info->socket_context)
+        atomic_store(&((gw_connection *)info->socket_context)->idle_ms, idle_ms);
+}
+
+/* What libmicrohttpd cannot say in the middle of a body. */
+static void tell_too_slow(const gw_gateway *g, int fd)
+{
+    static const char text[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+                               "Content-Type: application/problem+json\r\n"
+                               "Content-Length: 130\r\n\r\n"
+                               "{\"type\":\"urn:howdah:problem:timeout\",\"title\":"
+                               "\"Request Timeout\",\"status\":408,\"detail\":"
+                               "\"the body came too slowly\",\"code\":\"TIMEOUT\"}\n";
+
+    if (!g->options.tls)
+        (void)send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void gw_sweep(gw_gateway *g)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    (void)pthread_mutex_lock(&g->lock);
+    for (gw_request *r = g->requests; r; r = r->next) {
+        int64_t arrive_ms = atomic_load(&r->arrive_ms);
+        const union MHD_ConnectionInfo *info;
+
+        if (arrive_ms == 0 || now < arrive_ms)
+            continue;
+        atomic_store(&r->arrive_ms, 0);
+        info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        if (!info)
+            continue;
+        tell_too_slow(g, info->connect_fd);
+        (void)shutdown(info->connect_fd, SHUT_RDWR);
+    }
+    for (gw_connection *c = g->connections; c; c = c->next) {
+        int64_t idle_ms = atomic_load(&c->idle_ms);
+
+        if (idle_ms > 0 && now - idle_ms > IDLE_S * INT64_C(1000))
+            (void)shutdown(c->fd, SHUT_RDWR);
+    }
     (void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -124,6 +240,7 @@ static void *on_uri(void *ctx, const char *uri, struct MHD_Connection *connectio
 
     if (r) {
         r->connection = connection;
+        set_idle(connection, 0);
         list_request(g, r);
     }
     return r;
@@ -135,15 +252,16 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **co
     gw_gateway *g = ctx;
     gw_request *r = *con_cls;
 
-    (void)connection;
     (void)how;
     if (!r)
         return;
     *con_cls = NULL;
+    set_idle(connection, hw_clock_mono_ms());
     if (r->answer.http_status != 0)
         log_access(g, r);
     unlist_request(g, r);
     gw_request_free(r);
+    count_down(g);
 }
 
 /* ----------------------------------------------------------------- answers */
@@ -356,7 +474,7 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         on_access, g, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g,
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, g, MHD_OPTION_NOTIFY_COMPLETED, on_completed, g,
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
         (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,

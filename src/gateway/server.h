@@ -36,6 +36,9 @@ struct gw_gateway {
     pthread_cond_t quiet; /* no request is left */
     gw_request *requests;
     size_t requests_n;
+    struct hand_out *hand_outs; /* hand_out.c */
+    struct gw_connection *connections;
+    size_t connections_n;
     atomic_size_t held;    /* bytes of bodies */
     atomic_size_t streams; /* server-sent ones */
     atomic_bool stopping;
@@ -44,6 +47,9 @@ struct gw_gateway {
 
 /* Of one event or job, by the settings. */
 size_t gw_payload_max(const gw_gateway *gateway);
+
+/* I1 of server.c: ends what takes too long.  Called by the clock, about once a second. */
+void gw_sweep(gw_gateway *gateway);
 
 void gw_log(const gw_gateway *gateway, int level, const char *fmt, ...) HW_PRINTF(3, 4);
 

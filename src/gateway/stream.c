@@ -31,6 +31,17 @@ struct MHD_Response *gw_stream_response(gw_stream *stream)
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, on_read, stream, NULL);
 }
 
+bool gw_stream_may_open(gw_request *r, howdah_error *reterr)
+{
+    gw_gateway *g = r->gateway;
+
+    if (atomic_fetch_add(&g->streams, 1) < (size_t)g->options.streams)
+        return true;
+    atomic_fetch_sub(&g->streams, 1);
+    (void)hw_fail(reterr, HOWDAH_UNAVAILABLE, "as many streams are open as may be at once");
+    return false;
+}
+
 void gw_answer_stream(gw_request *r, const char *content_type, gw_stream *stream)
 {
     r->answer.http_status = 200;

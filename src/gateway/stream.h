@@ -38,6 +38,8 @@ struct gw_stream {
     gw_request *r;
 };
 
+/* Whether one more of the long ones may be open, and then it counts as one; else UNAVAILABLE. */
+bool gw_stream_may_open(gw_request *r, howdah_error *reterr);
 /* Answers with it; takes it over. */
 void gw_answer_stream(gw_request *r, const char *content_type, gw_stream *stream);
 void gw_stream_free(gw_stream *stream);
