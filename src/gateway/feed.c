@@ -16,11 +16,11 @@
 #define FRAMES 4096 /* a power of two */
 #define RING_BYTES ((size_t)16 * 1024 * 1024)
 #define FRAME_BYTES_MAX ((size_t)200 * 1024 * 1024)
-#define LOOK_MS 500      /* a call of the tail waits so long, */
-#define PAUSE_MS 200     /* and after an error nobody asks for so long */
-#define BATCH 256        /* frames that go into the ring together, */
+#define LOOK_MS 500  /* a call of the tail waits so long, */
+#define PAUSE_MS 200 /* and after an error nobody asks for so long */
+#define BATCH 256    /* frames that go into the ring together, */
 #define BATCH_BYTES ((size_t)1024 * 1024)
-#define BEAT_MS 15000    /* a client hears something at least so often */
+#define BEAT_MS 15000 /* a client hears something at least so often */
 
 struct gw_feed {
     struct gw_gateway *gateway;

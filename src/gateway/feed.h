@@ -4,14 +4,13 @@
  * One thread has one tail of all events.  What it brings is put into frames, text that is ready to
  * be sent, and the last frames are kept in a ring that all clients at the head share.
  *
- *   I1  A frame has the place of the feed after it.  So whoever has been sent it, and all before it,
- *       can come back with that place and goes on after it, past events that commit late.
- *   I2  The ring is bounded in frames and bytes.  A client that falls out of it is not waited for: it
- *       reads for itself from its place (live.c), and joins again when it has caught up.
- *   I3  When the log is replaced by one that knows less, numbers may be those of other events: the
- *       ring is emptied, and everybody reads for himself from his place.
- *   I4  The feed needs the store, and waits for it as long as it takes.  Meanwhile nothing is lost:
- *       it goes on from its own place.
+ *   I1  A frame has the place of the feed after it.  So whoever has been sent it, and all before
+ * it, can come back with that place and goes on after it, past events that commit late. I2  The
+ * ring is bounded in frames and bytes.  A client that falls out of it is not waited for: it reads
+ * for itself from its place (live.c), and joins again when it has caught up. I3  When the log is
+ * replaced by one that knows less, numbers may be those of other events: the ring is emptied, and
+ * everybody reads for himself from his place. I4  The feed needs the store, and waits for it as
+ * long as it takes.  Meanwhile nothing is lost: it goes on from its own place.
  */
 #ifndef HW_GATEWAY_FEED_H
 #define HW_GATEWAY_FEED_H

@@ -3,16 +3,16 @@
  *
  * A client is behind, or live.  Behind, a worker reads for it from its place, a piece at a time, as
  * fast as it takes them; nothing is left open in between.  When there is nothing more, it joins the
- * ring of the feed (feed.h) where that misses nothing of what its place does not cover, and is live:
- * it is sent frames as they come.  Who falls out of the ring is behind again.
+ * ring of the feed (feed.h) where that misses nothing of what its place does not cover, and is
+ * live: it is sent frames as they come.  Who falls out of the ring is behind again.
  *
  *   I1  What a client is sent has its place behind it, and its place is what has been put into the
  *       buffer that is being sent.  A client that comes back with the last id that it saw is sent
  *       all that came after that.
  *   I2  A client costs one buffer of at most a piece, however slow it is, and none while it sleeps.
- *   I3  Every 15 s there is something to be read: a comment, with the place, so that a client with a
- *       rare pattern does not go through all the rest again when it comes back.
- *   I4  Whoever sleeps is woken under the feed's lock, once.
+ *   I3  Every 15 s there is something to be read: a comment, with the place, so that a client with
+ * a rare pattern does not go through all the rest again when it comes back. I4  Whoever sleeps is
+ * woken under the feed's lock, once.
  */
 #include <assert.h>
 #include <string.h>
@@ -45,9 +45,9 @@ typedef struct live {
     bool is_live;
     bool ended;
     hw_buf piece;
-    size_t sent;     /* of the piece */
-    gw_spot *spot;   /* where it stands when the piece is sent; NULL: nowhere yet */
-    int64_t since;   /* without a spot: events after this; HOWDAH_ABSENT: from now on */
+    size_t sent;        /* of the piece */
+    gw_spot *spot;      /* where it stands when the piece is sent; NULL: nowhere yet */
+    int64_t since;      /* without a spot: events after this; HOWDAH_ABSENT: from now on */
     howdah_place *skip; /* what it had before it joined; NULL: nothing of the ring */
 } live;
 

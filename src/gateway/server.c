@@ -474,11 +474,12 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         on_access, g, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g,
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, g, MHD_OPTION_NOTIFY_COMPLETED, on_completed, g,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
-        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
+        NULL, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)g->options.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)g->options.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_END);
     if (g->daemon)
         return HOWDAH_OK;
     (void)close(fd);

@@ -146,8 +146,8 @@ int gw_answer_pieces(gw_request *r, howdah_bus *bus, const char *content_type, g
         free_ctx(ctx);
         return hw_fail_no_memory(reterr);
     }
-    *p = (pieces){{&pieces_ops, r}, produce,  ctx, free_ctx, HW_BUF_INIT(PIECE_BYTES_MAX),
-                  0,                HOWDAH_OK};
+    *p = (pieces){{&pieces_ops, r}, produce, ctx, free_ctx, HW_BUF_INIT(PIECE_BYTES_MAX), 0,
+                  HOWDAH_OK};
     make_piece(p, bus, reterr);
     if (p->status < 0) {
         int s = p->status;
