@@ -3,7 +3,7 @@
  *
  * A client is behind, or live.  Behind, a worker reads for it from its place, a piece at a time, as
  * fast as it takes them; nothing is left open in between.  When there is nothing more, it joins the
- * ring of the feed (feed.h) where that misses nothing of what its place does not cover, and is
+ * ring of the relay (relay.h) where that misses nothing of what its place does not cover, and is
  * live: it is sent frames as they come.  Who falls out of the ring is behind again.
  *
  *   I1  What a client is sent has its place behind it, and its place is what has been put into the
@@ -12,7 +12,7 @@
  *   I2  A client costs one buffer of at most a piece, however slow it is, and none while it sleeps.
  *   I3  Every 15 s there is something to be read: a comment, with the place, so that a client with
  * a rare pattern does not go through all the rest again when it comes back. I4  Whoever sleeps is
- * woken under the feed's lock, once.
+ * woken under the relay's lock, once.
  */
 #include <assert.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "gateway/feed.h"
+#include "gateway/relay.h"
 #include "gateway/frame.h"
 #include "gateway/handlers.h"
 #include "gateway/server.h"
@@ -56,9 +56,9 @@ static live *live_of(gw_listener *listener)
     return (live *)((char *)listener - offsetof(live, listener));
 }
 
-static gw_feed *feed_of(const live *l)
+static gw_relay *relay_of(const live *l)
 {
-    return l->stream.r->gateway->feed;
+    return l->stream.r->gateway->relay;
 }
 
 /* -------------------------------------------------------------- the live end */
@@ -89,14 +89,14 @@ static void put_beat(live *l)
     hw_buf_printf(&l->piece, ": still here\nid: %s\n\n", l->spot->text);
 }
 
-/* Frames, or a beat.  The lock of the feed is held. */
+/* Frames, or a beat.  The lock of the relay is held. */
 static void fill_from_ring(live *l, int64_t now)
 {
     const gw_frame *frame;
     gw_spot *spot = NULL;
     bool lost = false;
 
-    while (l->piece.len < PIECE_BYTES && (frame = gw_feed_next(feed_of(l), &l->listener, &lost))) {
+    while (l->piece.len < PIECE_BYTES && (frame = gw_relay_next(relay_of(l), &l->listener, &lost))) {
         if (wants(&l->listener, frame))
             hw_buf_put(&l->piece, frame->text.s, frame->text.len);
         spot = frame->spot;
@@ -104,7 +104,7 @@ static void fill_from_ring(live *l, int64_t now)
     if (spot)
         stand(l, gw_spot_keep(spot));
     if (lost) {
-        gw_feed_leave(feed_of(l), &l->listener);
+        gw_relay_leave(relay_of(l), &l->listener);
         l->is_live = false;
     }
     if (l->piece.len == 0 && now - l->listener.sent_ms >= BEAT_MS)
@@ -161,7 +161,7 @@ static int read_piece_from(live *l, howdah_tail *tail, howdah_error *reterr)
     return s;
 }
 
-/* Where the ring goes on from its place it is live.  The lock of the feed is held. */
+/* Where the ring goes on from its place it is live.  The lock of the relay is held. */
 static void try_to_join(live *l)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -169,7 +169,7 @@ static void try_to_join(live *l)
 
     if (howdah_place_new(l->spot->text, &place, &err) < 0)
         return;
-    l->is_live = gw_feed_join(feed_of(l), &l->listener, place);
+    l->is_live = gw_relay_join(relay_of(l), &l->listener, place);
     if (l->is_live) {
         howdah_place_free(l->skip);
         l->skip = place;
@@ -188,9 +188,9 @@ static bool catch_up(live *l, howdah_bus *bus, howdah_error *err)
         s = read_piece_from(l, tail, err);
     howdah_tail_close(tail);
     if (s == HOWDAH_END) {
-        gw_feed_lock(feed_of(l));
+        gw_relay_lock(relay_of(l));
         try_to_join(l);
-        gw_feed_unlock(feed_of(l));
+        gw_relay_unlock(relay_of(l));
     }
     return s == HOWDAH_OK || l->piece.len > 0 || l->is_live;
 }
@@ -233,10 +233,10 @@ static void put_end(live *l)
 static bool fill(live *l)
 {
     gw_request *r = l->stream.r;
-    gw_feed *feed = feed_of(l);
+    gw_relay *relay = relay_of(l);
 
     clear_piece(l);
-    gw_feed_lock(feed);
+    gw_relay_lock(relay);
     if (atomic_load(&r->gateway->stopping))
         put_end(l);
     else if (l->is_live)
@@ -245,7 +245,7 @@ static bool fill(live *l)
         gw_stream_suspend(&l->stream);
         l->listener.sleeps = l->is_live; /* I4 */
     }
-    gw_feed_unlock(feed);
+    gw_relay_unlock(relay);
     if (l->piece.len > 0 || l->ended)
         return true;
     if (!l->is_live)
@@ -277,9 +277,9 @@ static void free_live(gw_stream *stream)
 {
     live *l = (live *)stream;
 
-    gw_feed_lock(feed_of(l));
-    gw_feed_leave(feed_of(l), &l->listener);
-    gw_feed_unlock(feed_of(l));
+    gw_relay_lock(relay_of(l));
+    gw_relay_leave(relay_of(l), &l->listener);
+    gw_relay_unlock(relay_of(l));
     atomic_fetch_sub(&stream->r->gateway->streams, 1);
     gw_spot_free(l->spot);
     howdah_place_free(l->skip);
@@ -332,9 +332,9 @@ static int begin(live *l, howdah_bus *bus, howdah_error *reterr)
         s = read_piece_from(l, tail, reterr);
     howdah_tail_close(tail);
     if (s == HOWDAH_END) {
-        gw_feed_lock(feed_of(l));
+        gw_relay_lock(relay_of(l));
         try_to_join(l);
-        gw_feed_unlock(feed_of(l));
+        gw_relay_unlock(relay_of(l));
     }
     return s < 0 ? s : HOWDAH_OK;
 }

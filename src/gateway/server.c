@@ -504,7 +504,7 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
     if (s >= 0)
         s = gw_waiting_new(g, &g->waiting, reterr);
     if (s >= 0)
-        s = gw_feed_new(g, &g->feed, reterr);
+        s = gw_relay_new(g, &g->relay, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -577,7 +577,7 @@ void gw_stop(gw_gateway *g)
         if (fd >= 0)
             (void)close(fd);
         gw_waiting_end(g->waiting);
-        gw_feed_end(g->feed);
+        gw_relay_end(g->relay);
         drain(g, g->options.drain_ms);
         if (g->requests_n > 0) {
             give_up(g);
@@ -585,7 +585,7 @@ void gw_stop(gw_gateway *g)
         }
     }
     howdah_publisher_free(atomic_load(&g->publisher));
-    gw_feed_free(g->feed);
+    gw_relay_free(g->relay);
     gw_waiting_free(g->waiting);
     gw_pool_free(g->pool);
     if (g->daemon)

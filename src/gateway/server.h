@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gateway/feed.h"
+#include "gateway/relay.h"
 #include "gateway/gateway.h"
 #include "gateway/pool.h"
 #include "gateway/request.h"
@@ -29,7 +29,7 @@ struct gw_gateway {
     struct MHD_Daemon *daemon;
     gw_pool *pool;
     gw_waiting *waiting;
-    gw_feed *feed;
+    gw_relay *relay;
     _Atomic(howdah_publisher *) publisher; /* NULL: not opened yet */
     pthread_mutex_t publisher_lock;        /* held while it is opened */
     pthread_mutex_t lock;

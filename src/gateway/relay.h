@@ -1,19 +1,19 @@
 /*
- * feed.h - the live end of the log, read once for any number of clients.
+ * relay.h - the live end of the log, read once for any number of clients.
  *
  * One thread has one tail of all events.  What it brings is put into frames, text that is ready to
  * be sent, and the last frames are kept in a ring that all clients at the head share.
  *
- *   I1  A frame has the place of the feed after it.  So whoever has been sent it, and all before
+ *   I1  A frame has the place of the relay after it.  So whoever has been sent it, and all before
  * it, can come back with that place and goes on after it, past events that commit late. I2  The
  * ring is bounded in frames and bytes.  A client that falls out of it is not waited for: it reads
  * for itself from its place (live.c), and joins again when it has caught up. I3  When the log is
  * replaced by one that knows less, numbers may be those of other events: the ring is emptied, and
- * everybody reads for himself from his place. I4  The feed needs the store, and waits for it as
+ * everybody reads for himself from his place. I4  The relay needs the store, and waits for it as
  * long as it takes.  Meanwhile nothing is lost: it goes on from its own place.
  */
-#ifndef HW_GATEWAY_FEED_H
-#define HW_GATEWAY_FEED_H
+#ifndef HW_GATEWAY_RELAY_H
+#define HW_GATEWAY_RELAY_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@
 
 #include "base/str.h"
 
-typedef struct gw_feed gw_feed;
+typedef struct gw_relay gw_relay;
 struct gw_gateway;
 
 /* Where somebody stands, as a text; shared, because a thousand clients stand at the same place. */
@@ -45,12 +45,12 @@ typedef struct gw_frame {
     gw_spot *spot; /* after it */
 } gw_frame;
 
-/* One that listens.  It is in the feed's list while it is live; all of it is under the feed's lock.
+/* One that listens.  It is in the relay's list while it is live; all of it is under the relay's lock.
  */
 typedef struct gw_listener {
     struct gw_listener *next_listener;
     bool listed;
-    /* Whether this frame is for it; no calls of the feed in it. */
+    /* Whether this frame is for it; no calls of the relay in it. */
     bool (*wants)(struct gw_listener *listener, const gw_frame *frame);
     /* Something that it wants is there, or beat_ms are over, or it is out of the ring. */
     void (*wake)(struct gw_listener *listener);
@@ -60,26 +60,26 @@ typedef struct gw_listener {
     bool sleeps; /* it wants to be woken */
 } gw_listener;
 
-int gw_feed_new(struct gw_gateway *gateway, gw_feed **ret_feed, howdah_error *reterr);
+int gw_relay_new(struct gw_gateway *gateway, gw_relay **ret_feed, howdah_error *reterr);
 /* All listeners are woken; what they find then is that the gateway is ending. */
-void gw_feed_end(gw_feed *feed);
-void gw_feed_free(gw_feed *feed);
+void gw_relay_end(gw_relay *relay);
+void gw_relay_free(gw_relay *relay);
 
-void gw_feed_lock(gw_feed *feed);
-void gw_feed_unlock(gw_feed *feed);
+void gw_relay_lock(gw_relay *relay);
+void gw_relay_unlock(gw_relay *relay);
 
 /* ---- under the lock */
 
-/* False: the feed does not stand anywhere yet, because the store was not reached. */
-bool gw_feed_stands(const gw_feed *feed);
+/* False: the relay does not stand anywhere yet, because the store was not reached. */
+bool gw_relay_stands(const gw_relay *relay);
 /* At the end of the ring; *ret_spot is kept for the caller. */
-void gw_feed_join_end(gw_feed *feed, gw_listener *listener, gw_spot **ret_spot);
+void gw_relay_join_end(gw_relay *relay, gw_listener *listener, gw_spot **ret_spot);
 /* As late as possible in the ring, so that nothing is missed of what this place does not cover.
    False: the ring does not reach so far back. */
-bool gw_feed_join(gw_feed *feed, gw_listener *listener, const howdah_place *place);
+bool gw_relay_join(gw_relay *relay, gw_listener *listener, const howdah_place *place);
 /* The next frame; NULL: there is none now.  *ret_lost: the listener is out of the ring. */
-const gw_frame *gw_feed_next(gw_feed *feed, gw_listener *listener, bool *ret_lost);
-void gw_feed_leave(gw_feed *feed, gw_listener *listener);
-size_t gw_feed_listeners(const gw_feed *feed);
+const gw_frame *gw_relay_next(gw_relay *relay, gw_listener *listener, bool *ret_lost);
+void gw_relay_leave(gw_relay *relay, gw_listener *listener);
+size_t gw_relay_listeners(const gw_relay *relay);
 
 #endif
