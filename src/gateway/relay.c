@@ -385,7 +385,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-int gw_relay_new(struct gw_gateway *gateway, gw_relay **ret_feed, howdah_error *reterr)
+int gw_relay_new(struct gw_gateway *gateway, gw_relay **ret_relay, howdah_error *reterr)
 {
     gw_relay *relay = hw_calloc(1, sizeof *relay);
 
@@ -398,7 +398,7 @@ int gw_relay_new(struct gw_gateway *gateway, gw_relay **ret_feed, howdah_error *
         return hw_fail(reterr, HOWDAH_FAILED, "no thread could be started");
     }
     relay->started = true;
-    *ret_feed = relay;
+    *ret_relay = relay;
     return HOWDAH_OK;
 }
 

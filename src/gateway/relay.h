@@ -60,7 +60,7 @@ typedef struct gw_listener {
     bool sleeps; /* it wants to be woken */
 } gw_listener;
 
-int gw_relay_new(struct gw_gateway *gateway, gw_relay **ret_feed, howdah_error *reterr);
+int gw_relay_new(struct gw_gateway *gateway, gw_relay **ret_relay, howdah_error *reterr);
 /* All listeners are woken; what they find then is that the gateway is ending. */
 void gw_relay_end(gw_relay *relay);
 void gw_relay_free(gw_relay *relay);
