@@ -469,6 +469,7 @@ int main(int argc, char **argv)
                   {cf_upcast_tests, false},
                   {cf_use_tests, false},
                   {cf_groups_tests, true},
+                  {cf_group_tokens_tests, true},
                   {cf_group_admin_tests, true},
                   {cf_group_dead_letters_tests, true},
                   {cf_group_exchange_tests, true},
