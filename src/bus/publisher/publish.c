@@ -281,7 +281,7 @@ static void answer_conflict(piece *c, size_t i)
  * What did not go: refused, unless it is stored already.  A repeated id that is not stored now is
  * stored in part, or somebody may not read: an append of its own will tell.
  */
-static int settle(piece *c, bool looked_up, howdah_error *reterr)
+static int end_those_left(piece *c, bool looked_up, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     bool left = false;
@@ -350,13 +350,13 @@ static int try_piece(piece *c, progress *ret_progress, howdah_error *reterr)
         *ret_progress = CARRIED;
         hw_round_plan(&c->round);
         if (c->round.batch.n == 0)
-            return settle(c, attempt > 0, reterr);
+            return end_those_left(c, attempt > 0, reterr);
         s = store->ops->append(store, &c->round.batch, NULL, c->positions, &report, reterr);
         if (s < 0 || report.outcome == HW_APPEND_NOT_COMBINED)
             return s;
         if (report.outcome == HW_APPEND_STORED) {
             answer_those_that_went(c);
-            return settle(c, false, reterr);
+            return end_those_left(c, false, reterr);
         }
         s = look_up_versions(c, reterr);
         if (s >= 0)
