@@ -150,6 +150,7 @@ class Objects:
         """What only exists inside a handler, or belongs to somebody else's library."""
         return any(word in kind for word in ("howdah_work ", "howdah_delivery ", "howdah_upcast ",
                                              "howdah_worker *", "howdah_subscription *",
+                                             "howdah_publisher *",
                                              "howdah_snapshot *", "PGconn", "sqlite3"))
 
 

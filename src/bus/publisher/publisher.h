@@ -31,6 +31,10 @@
 #define HW_ROUND_EVENTS_MAX 1000
 #define HW_ROUND_BYTES_MAX ((size_t)8 * 1024 * 1024)
 
+/* Streams by a hash: two that share a slot wait for each other, which costs time only. */
+#define HW_STREAM_SLOTS 1024
+size_t hw_stream_slot(hw_str stream);
+
 typedef struct hw_submission {
     struct hw_submission *next; /* in the line */
     const howdah_event *const *events;
@@ -60,6 +64,7 @@ typedef struct hw_publishing {
     /* The submission is gone then.  err is NULL with HOWDAH_OK. */
     void (*answer)(void *ctx, hw_submission *submission, int status, const howdah_error *err);
     void *ctx;
+    bool held[HW_STREAM_SLOTS]; /* streams of what has stepped aside; zero at first */
 } hw_publishing;
 
 /*
