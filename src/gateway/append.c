@@ -24,6 +24,7 @@
 #include "face/events.h"
 #include "face/json_in.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/server.h"
 
 #define SCRATCH_MAX ((size_t)128 * 1024 * 1024)
@@ -231,6 +232,8 @@ static void put_positions(gw_request *r, const gw_incoming *in)
     }
     hw_buf_puts(out, in->many && !in->lines ? "]\n" : "\n");
     gw_answer_json(r, in->n > 0 ? 201 : 200);
+    gw_count(r, GW_METER_APPENDS, in->n > 0);
+    gw_count(r, GW_METER_EVENTS_APPENDED, (int64_t)in->n);
     if (in->lines)
         r->answer.content_type = "application/x-ndjson";
     if (in->n == 1) {

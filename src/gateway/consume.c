@@ -17,6 +17,7 @@
 #include "face/subscriptions.h"
 #include "gateway/fields_in.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/server.h"
 
@@ -87,6 +88,8 @@ static int put_batch(gw_request *r, const howdah_batch *batch, howdah_error *ret
         s = face_event_json(howdah_batch_event(batch, i), out, reterr);
     }
     hw_buf_puts(out, "]}\n");
+    gw_count(r, GW_METER_BATCHES_FETCHED, s >= 0);
+    gw_count(r, GW_METER_EVENTS_FETCHED, s >= 0 ? (int64_t)howdah_batch_size(batch) : 0);
     return s;
 }
 
@@ -156,6 +159,7 @@ int gw_subscription_ack(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = need("token", token, reterr);
     if (s >= 0)
         s = howdah_group_ack(bus, r->vars[0], token, upto, reterr);
+    gw_count(r, GW_METER_ACKS, s >= 0);
     return done(r, s);
 }
 
@@ -179,6 +183,7 @@ int gw_subscription_nack(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = need("global_sequence", sequence > 0 ? "" : NULL, reterr);
     if (s >= 0)
         s = howdah_group_nack(bus, r->vars[0], token, sequence, error, after_ms, reterr);
+    gw_count(r, GW_METER_NACKS, s >= 0);
     return done(r, s);
 }
 

@@ -19,6 +19,7 @@
 #include "face/queues.h"
 #include "gateway/fields_in.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/server.h"
 
@@ -161,6 +162,7 @@ int gw_queue_push(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = push_all(&p, bus, r->vars[0], reterr);
     if (s >= 0) {
         put_pushed(r, &p);
+        gw_count(r, GW_METER_JOBS_PUSHED, (int64_t)p.n);
         gw_waiting_wake(r->gateway->waiting);
     }
     pushing_done(&p);
@@ -211,6 +213,7 @@ int gw_queue_claim(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         return GW_AGAIN;
     if (s >= 0)
         s = put_jobs(&r->answer.body, jobs, reterr);
+    gw_count(r, GW_METER_JOBS_CLAIMED, s >= 0 ? (int64_t)howdah_jobs_count(jobs) : 0);
     howdah_jobs_free(jobs);
     gw_answer_json(r, 200);
     return s;
@@ -252,10 +255,11 @@ static int take_verdict(gw_request *r, const char *text, const char *duration, v
     return s;
 }
 
-static int say(gw_request *r, int status, const char *outcome)
+static int say(gw_request *r, int status, gw_meter meter, const char *outcome)
 {
     if (status < 0)
         return status;
+    gw_count(r, meter, 1);
     hw_buf_printf(&r->answer.body, "{\"ok\":true,\"outcome\":\"%s\"}\n", outcome);
     gw_answer_json(r, 200);
     return HOWDAH_OK;
@@ -268,7 +272,7 @@ int gw_job_complete(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_complete(bus, v.id, v.token, v.text, reterr);
-    return say(r, s, "completed");
+    return say(r, s, GW_METER_JOBS_COMPLETED, "completed");
 }
 
 int gw_job_fail(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -278,7 +282,7 @@ int gw_job_fail(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_fail(bus, v.id, v.token, v.text, reterr);
-    return say(r, s, "failed");
+    return say(r, s, GW_METER_JOBS_FAILED, "failed");
 }
 
 /* Without an attempt left it has failed instead. */
@@ -289,7 +293,9 @@ int gw_job_retry(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_retry(bus, v.id, v.token, v.ms, v.text, reterr);
-    return say(r, s, s == HOWDAH_END ? "failed" : "retry");
+    if (s == HOWDAH_END)
+        return say(r, s, GW_METER_JOBS_FAILED, "failed");
+    return say(r, s, GW_METER_JOBS_RETRIED, "retry");
 }
 
 int gw_job_extend(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -299,7 +305,7 @@ int gw_job_extend(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_extend(bus, v.id, v.token, v.ms, reterr);
-    return say(r, s, "extended");
+    return say(r, s, GW_METER_JOBS_EXTENDED, "extended");
 }
 
 int gw_job_release(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -311,7 +317,7 @@ int gw_job_release(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = howdah_job_release(bus, v.id, v.token, reterr);
     if (s >= 0)
         gw_waiting_wake(r->gateway->waiting);
-    return say(r, s, "released");
+    return say(r, s, GW_METER_JOBS_RELEASED, "released");
 }
 
 int gw_job_show(gw_request *r, howdah_bus *bus, howdah_error *reterr)

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "gateway/access.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/problem.h"
 #include "gateway/routes.h"
@@ -287,6 +288,7 @@ void gw_answer_error(gw_request *r, const howdah_error *err)
     if (after > 0)
         gw_answer_header(r, "Retry-After", "%d", after);
     gw_problem_put(&r->answer.body, err, http_status, r->id);
+    gw_meters_problem(r->gateway->meters, err);
     r->state = GW_ANSWERED;
 }
 
@@ -534,6 +536,12 @@ static void resume(gw_request *r)
     MHD_resume_connection(r->connection);
 }
 
+void gw_request_finish(gw_request *r, int status, const howdah_error *err)
+{
+    conclude(r, status, err);
+    resume(r);
+}
+
 static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
 {
     gw_request *r = (gw_request *)((char *)job - offsetof(gw_request, job));
@@ -553,8 +561,7 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
         gw_waiting_park(r->gateway->waiting, r);
         return good;
     }
-    conclude(r, s, err);
-    resume(r);
+    gw_request_finish(r, s, err);
     return good;
 }
 
@@ -575,6 +582,19 @@ static void give_to_worker(gw_request *r)
         refuse_busy(r);
 }
 
+/* Suspended first, as above. */
+static void run_later(gw_request *r)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    r->state = GW_WORKING;
+    MHD_suspend_connection(r->connection);
+    s = r->route->handler(r, NULL, &err);
+    if (s != GW_AGAIN)
+        gw_request_finish(r, s, &err);
+}
+
 bool gw_request_run(gw_request *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -593,6 +613,10 @@ bool gw_request_run(gw_request *r)
         r->state = GW_WORKING;
         MHD_suspend_connection(r->connection);
         give_to_worker(r);
+        return true;
+    }
+    if (r->route->flags & GW_LATER) {
+        run_later(r);
         return true;
     }
     conclude(r, r->route->handler(r, NULL, &err), &err);

@@ -73,12 +73,13 @@ typedef struct gw_request {
     bool body_too_large;
     gw_answer answer;
     int64_t begun_us;
+    int64_t bytes_out; /* of the answer's body, so far */
     int64_t until_ms; /* by then its body is here, or the answer */
     gw_job job;
     /* Of a handler that returns GW_AGAIN: it is not tried again after this. */
     int64_t wait_until_ms;
     int64_t look_ms;           /* when it is tried again at the latest */
-    struct gw_request *parked; /* the next that is parked */
+    struct gw_request *parked; /* the next that is parked, or waits for metrics */
     uint64_t wakes;            /* that there had been when it was tried */
     bool last_try;             /* nothing more than an empty answer comes after this one */
 } gw_request;
@@ -121,6 +122,8 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
 void gw_request_take(gw_request *r, const char *bytes, size_t n);
 /* All of it is here.  True: a worker has it now, and the connection is suspended. */
 bool gw_request_run(gw_request *r);
+/* What a handler has returned becomes the answer, and the connection goes on: from anywhere. */
+void gw_request_finish(gw_request *r, int status, const howdah_error *err);
 /* It was parked, and its time has come, or something may be there. */
 void gw_request_again(gw_request *r);
 

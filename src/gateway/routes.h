@@ -21,6 +21,9 @@ typedef int gw_handler(gw_request *r, howdah_bus *bus, howdah_error *reterr);
 #define GW_NO_STORE 0x1u
 #define GW_WRITES 0x2u /* refused by a gateway that is read-only */
 #define GW_WAITS 0x4u  /* may be parked: its deadline is its own */
+/* Of one that needs no store: the handler may return GW_AGAIN, and has then given the request to
+   somebody who calls gw_request_finish(). */
+#define GW_LATER 0x8u
 
 typedef struct gw_route {
     const char *method;

@@ -142,6 +142,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **co
     *con_cls = NULL;
     if (r->answer.http_status != 0)
         log_access(g, r);
+    gw_meters_request_ends(g->meters, r);
     unlist_request(g, r);
     gw_request_free(r);
 }
@@ -157,6 +158,7 @@ static struct MHD_Response *response_of(gw_request *r)
 
     if (r->answer.stream)
         return gw_stream_response(r->answer.stream);
+    r->bytes_out = (int64_t)n;
     if (n == 0)
         return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
     data = hw_buf_take(&r->answer.body);
@@ -198,6 +200,7 @@ static enum MHD_Result send_answer(gw_request *r)
         return MHD_NO;
     add_headers(r, response);
     r->state = GW_SENDING;
+    gw_meters_answer_begins(r->gateway->meters, r);
     result = MHD_queue_response(r->connection, (unsigned)r->answer.http_status, response);
     MHD_destroy_response(response);
     return result;
@@ -377,13 +380,16 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
     g->options = *options;
     g->url = hw_strdup(options->url);
     g->listen = hw_strdup(options->listen ? options->listen : "127.0.0.1:4460");
-    if (!g->url || !g->listen)
+    g->meters = gw_meters_new();
+    if (!g->url || !g->listen || !g->meters)
         return hw_fail_no_memory(reterr);
     g->started_us = hw_clock_wall_us();
     pool = (gw_pool_options){g->url, options->settings, (size_t)options->sessions, WAITING_MAX};
     s = gw_pool_new(&pool, &g->pool, reterr);
     if (s >= 0)
         s = gw_waiting_new(g, &g->waiting, reterr);
+    if (s >= 0)
+        s = gw_scrape_new(g, &g->scrape, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -432,6 +438,7 @@ static void drain(gw_gateway *g, int64_t for_ms)
 static void give_up(gw_gateway *g)
 {
     gw_pool_interrupt(g->pool);
+    gw_scrape_interrupt(g->scrape);
     (void)pthread_mutex_lock(&g->lock);
     for (gw_request *r = g->requests; r; r = r->next) {
         const union MHD_ConnectionInfo *info =
@@ -461,10 +468,13 @@ void gw_stop(gw_gateway *g)
             drain(g, 5000);
         }
     }
+    gw_scrape_end(g->scrape);
     gw_waiting_free(g->waiting);
     gw_pool_free(g->pool);
     if (g->daemon)
         MHD_stop_daemon(g->daemon);
+    gw_scrape_free(g->scrape);
+    gw_meters_free(g->meters);
     (void)pthread_cond_destroy(&g->quiet);
     (void)pthread_mutex_destroy(&g->lock);
     hw_free(g->url);

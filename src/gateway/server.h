@@ -13,8 +13,10 @@
 #include <stdint.h>
 
 #include "gateway/gateway.h"
+#include "gateway/meters.h"
 #include "gateway/pool.h"
 #include "gateway/request.h"
+#include "gateway/scrape.h"
 #include "gateway/waiting.h"
 
 /* Of all bodies and answers that are held at the same time. */
@@ -30,6 +32,8 @@ struct gw_gateway {
     struct MHD_Daemon *daemon;
     gw_pool *pool;
     gw_waiting *waiting;
+    gw_meters *meters;
+    gw_scrape *scrape;
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
     gw_request *requests;

@@ -78,6 +78,7 @@ static ssize_t on_read(void *ctx, uint64_t pos, char *out, size_t max)
     if (n > 0) {
         memcpy(out, stream->piece.data + stream->sent, n);
         stream->sent += n;
+        stream->r->bytes_out += (int64_t)n;
         return (ssize_t)n;
     }
     if (stream->status < 0 || stream->piece.broken)
