@@ -6,6 +6,9 @@
  *   I3  A request that is repeated stores nothing twice: an event's id is its own, or made of the
  *       Idempotency-Key and its place in the request.  Without either the client cannot know, after
  *       an outcome that nobody knows; so the error then names the ids to repeat with.
+ *   I4  An event without a trace gets the request's.  A request that is repeated is a new step of
+ *       a trace; the event that it stored the first time has the trace of that time, and is the
+ *       same event nevertheless.
  */
 #include "gateway/append.h"
 
@@ -53,10 +56,49 @@ static int make_room(gw_incoming *in, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* I4: the trace of the event that is stored with the id of the one in the builder, if there is. */
+static int find_stored_trace(gw_incoming *in, gw_trace *trace, howdah_error *reterr)
+{
+    char id[HOWDAH_UUID_SIZE];
+    howdah_event *event = NULL;
+    hw_str headers;
+    int s = howdah_builder_build(in->builder, &event, reterr);
+
+    if (s < 0)
+        return s;
+    howdah_event_id(event, id);
+    howdah_event_free(event);
+    s = howdah_event_get(in->again, id, &event, reterr);
+    if (s < 0)
+        return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
+    headers.s = howdah_event_headers(event, &headers.len);
+    (void)gw_trace_of(headers, trace);
+    howdah_event_free(event);
+    return HOWDAH_OK;
+}
+
+static int add_trace(gw_incoming *in, howdah_error *reterr)
+{
+    gw_trace trace = *in->trace;
+    int s = HOWDAH_OK;
+
+    if (in->own_trace || !trace.parent[0])
+        return HOWDAH_OK;
+    if (in->again)
+        s = find_stored_trace(in, &trace, reterr);
+    if (s >= 0 && trace.parent[0])
+        howdah_builder_add_header(in->builder, "traceparent", trace.parent);
+    if (s >= 0 && trace.state[0])
+        howdah_builder_add_header(in->builder, "tracestate", trace.state);
+    return s;
+}
+
 int gw_incoming_add(gw_incoming *in, howdah_error *reterr)
 {
     int s = make_room(in, reterr);
 
+    if (s >= 0)
+        s = add_trace(in, reterr);
     if (s >= 0)
         s = howdah_builder_build(in->builder, &in->events[in->n], reterr);
     if (s >= 0)
@@ -64,10 +106,15 @@ int gw_incoming_add(gw_incoming *in, howdah_error *reterr)
     return s;
 }
 
+static void forget_events(gw_incoming *in)
+{
+    while (in->n > 0)
+        howdah_event_free(in->events[--in->n]);
+}
+
 static void incoming_done(gw_incoming *in)
 {
-    for (size_t i = 0; i < in->n; i++)
-        howdah_event_free(in->events[i]);
+    forget_events(in);
     hw_free(in->events);
     hw_free(in->positions);
     howdah_builder_free(in->builder);
@@ -105,6 +152,7 @@ static int add_object(gw_incoming *in, hw_str object, howdah_error *reterr)
 
     howdah_builder_reset(in->builder);
     s = face_event_in_parse(&one, in->builder, &in->scratch, reterr);
+    in->own_trace = !gw_trace_wanted(in->trace, one.headers);
     if (s >= 0)
         s = give_id(in, one.has_id, reterr);
     return s < 0 ? s : gw_incoming_add(in, reterr);
@@ -263,10 +311,26 @@ static int begin(gw_request *r, gw_incoming *in, howdah_error *reterr)
     *in =
         (gw_incoming){.scratch = HW_BUF_INIT(SCRATCH_MAX), .key = gw_header(r, "Idempotency-Key")};
     in->payload_max = gw_payload_max(r->gateway);
+    in->trace = &r->trace;
     if (in->key && (strlen(in->key) == 0 || strlen(in->key) > 255))
         return hw_fail_field(reterr, HOWDAH_INVALID, "Idempotency-Key",
                              "must be 1 to 255 bytes, got %zu", strlen(in->key));
     return howdah_builder_new(&in->builder, reterr);
+}
+
+static int store(gw_request *r, howdah_bus *bus, gw_incoming *in, const howdah_append_options *o,
+                 howdah_error *reterr)
+{
+    int s = take_body(r, in, reterr);
+
+    if (s < 0 || in->n == 0)
+        return s;
+    in->positions[0].size = sizeof *in->positions;
+    s = howdah_append_batch(bus, (const howdah_event *const *)in->events, in->n, o, in->positions,
+                            reterr);
+    if (s < 0)
+        tell_ids(in, reterr);
+    return s;
 }
 
 int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -278,13 +342,12 @@ int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     if (s >= 0)
         s = take_expectation(r, &o.expected_version, reterr);
     if (s >= 0)
-        s = take_body(r, &in, reterr);
-    if (s >= 0 && in.n > 0) {
-        in.positions[0].size = sizeof *in.positions;
-        s = howdah_append_batch(bus, (const howdah_event *const *)in.events, in.n, &o, in.positions,
-                                reterr);
-        if (s < 0)
-            tell_ids(&in, reterr);
+        s = store(r, bus, &in, &o, reterr);
+    if (s == HOWDAH_ID_REUSED && r->trace.parent[0]) { /* I4 */
+        forget_events(&in);
+        in.again = bus;
+        *reterr = (howdah_error)HOWDAH_ERROR_INIT;
+        s = store(r, bus, &in, &o, reterr);
     }
     if (s >= 0)
         put_positions(r, &in);

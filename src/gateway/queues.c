@@ -41,6 +41,7 @@ typedef struct pushing {
     size_t n;
     size_t room;
     size_t payload_max;
+    const gw_trace *trace; /* of a job that names none */
     bool many;
     bool lines;
 } pushing;
@@ -70,7 +71,15 @@ static int add_job(pushing *p, hw_str object, howdah_error *reterr)
     }
     face_job_in_init(&in[p->n], p->payload_max);
     p->n++;
-    return face_job_in_parse(&in[p->n - 1], object, p->payload_max, reterr);
+    in += p->n - 1;
+    if (face_job_in_parse(in, object, p->payload_max, reterr) < 0)
+        return reterr->status;
+    if (!gw_trace_wanted(p->trace, (hw_str){in->headers.data, in->headers.len}))
+        return HOWDAH_OK;
+    gw_trace_add(&in->headers, p->trace);
+    in->job.headers = hw_buf_str(&in->headers);
+    in->job.headers_len = in->headers.len;
+    return hw_buf_check(&in->headers, reterr);
 }
 
 static int add_list(pushing *p, hw_str body, howdah_error *reterr)
@@ -155,7 +164,7 @@ static void put_pushed(gw_request *r, const pushing *p)
 
 int gw_queue_push(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    pushing p = {.payload_max = gw_payload_max(r->gateway)};
+    pushing p = {.payload_max = gw_payload_max(r->gateway), .trace = &r->trace};
     int s = take_jobs(r, &p, reterr);
 
     if (s >= 0 && p.n > 0)

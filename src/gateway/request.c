@@ -461,6 +461,7 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
 
     r->connection = connection;
     r->method = known_method(method);
+    (void)gw_trace_take(&r->trace, gw_header(r, "traceparent"), gw_header(r, "tracestate"));
     if (!r->method) {
         r->method = "GET";
         refuse(r, 405, HOWDAH_MISUSE, "", "no such method");

@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "gateway/pool.h"
+#include "gateway/trace_context.h"
 
 struct MHD_Connection;
 struct gw_route;
@@ -62,6 +63,7 @@ typedef struct gw_request {
     struct gw_request *previous;
     gw_state state;
     char id[HW_UUID_TEXT + 1];
+    gw_trace trace;     /* that it belongs to */
     const char *method; /* a constant */
     char *url;          /* as it came, for the log */
     char *texts;        /* what vars and args point into */

@@ -68,6 +68,7 @@ static void log_access(gw_gateway *g, const gw_request *r)
     hw_buf line = HW_BUF_INIT(65536);
     hw_buf url = HW_BUF_INIT(65536);
     char time[HW_TIME_TEXT + 1];
+    char trace[GW_TRACE_ID_TEXT + 1];
 
     if (!g->options.log || g->options.log_format == GW_LOG_OFF)
         return;
@@ -79,10 +80,15 @@ static void log_access(gw_gateway *g, const gw_request *r)
     hw_buf_printf(&line,
                   json
                       ? "{\"time\":\"%s\",\"id\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
-                        "\"bytes_in\":%zu,\"ms\":%.3f}"
+                        "\"bytes_in\":%zu,\"ms\":%.3f"
                       : "time=%s id=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
                   time, r->id, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
                   r->body.len, ms);
+    if (r->trace.parent[0]) {
+        gw_trace_id(&r->trace, trace);
+        hw_buf_printf(&line, json ? ",\"trace_id\":\"%s\"" : " trace_id=%s", trace);
+    }
+    hw_buf_puts(&line, json ? "}" : "");
     if (!line.broken)
         g->options.log(g->options.log_ctx, HOWDAH_LOG_INFO, hw_buf_str(&line));
     hw_buf_done(&url);

@@ -1,5 +1,5 @@
 /* trace_context.c - see trace_context.h; the grammar is https://www.w3.org/TR/trace-context/. */
-#include "face/trace_context.h"
+#include "gateway/trace_context.h"
 
 #include <assert.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/json.h"
 
 #define MEMBERS_MAX 32
+#define HEADERS_MAX ((size_t)64 * 1024) /* of an event, or a job */
 
 /* Lower-case hex digits, not all of them 0. */
 static bool is_id(const char *text, size_t n)
@@ -32,7 +33,7 @@ static bool is_hex(const char *text, size_t n)
 /* 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 */
 static bool is_parent(const char *text)
 {
-    return strlen(text) == FACE_TRACE_PARENT_TEXT && memcmp(text, "00-", 3) == 0 &&
+    return strlen(text) == GW_TRACE_PARENT_TEXT && memcmp(text, "00-", 3) == 0 &&
            is_id(text + 3, 32) && text[35] == '-' && is_id(text + 36, 16) && text[52] == '-' &&
            is_hex(text + 53, 2);
 }
@@ -60,7 +61,7 @@ static bool is_state(const char *text)
 {
     size_t n = 0;
 
-    if (strlen(text) > FACE_TRACE_STATE_MAX)
+    if (strlen(text) > GW_TRACE_STATE_MAX)
         return false;
     for (;;) {
         size_t len = strcspn(text, ",");
@@ -81,22 +82,22 @@ static bool is_state(const char *text)
     }
 }
 
-bool face_trace_take(face_trace *trace, const char *traceparent, const char *tracestate)
+bool gw_trace_take(gw_trace *trace, const char *traceparent, const char *tracestate)
 {
-    *trace = (face_trace){.parent = ""};
+    *trace = (gw_trace){.parent = ""};
     if (!traceparent || !is_parent(traceparent))
         return false;
-    memcpy(trace->parent, traceparent, FACE_TRACE_PARENT_TEXT + 1);
+    memcpy(trace->parent, traceparent, GW_TRACE_PARENT_TEXT + 1);
     if (tracestate && is_state(tracestate))
         memcpy(trace->state, tracestate, strlen(tracestate) + 1);
     return true;
 }
 
-void face_trace_id(const face_trace *trace, char ret_id[FACE_TRACE_ID_TEXT + 1])
+void gw_trace_id(const gw_trace *trace, char ret_id[GW_TRACE_ID_TEXT + 1])
 {
     assert(trace->parent[0]);
-    memcpy(ret_id, trace->parent + 3, FACE_TRACE_ID_TEXT);
-    ret_id[FACE_TRACE_ID_TEXT] = '\0';
+    memcpy(ret_id, trace->parent + 3, GW_TRACE_ID_TEXT);
+    ret_id[GW_TRACE_ID_TEXT] = '\0';
 }
 
 /* The raw value of a member; absent without one. */
@@ -112,9 +113,11 @@ static hw_str find(hw_str headers, const char *name)
     return HW_STR_NULL;
 }
 
-bool face_trace_is_in(hw_str headers)
+bool gw_trace_wanted(const gw_trace *trace, hw_str headers)
 {
-    return headers.s && find(headers, "traceparent").s;
+    if (!trace->parent[0] || headers.len > HEADERS_MAX - GW_TRACE_BYTES_MAX)
+        return false;
+    return !headers.s || !find(headers, "traceparent").s;
 }
 
 /* The text of a member of a trace; "" for what cannot be one. */
@@ -131,20 +134,20 @@ static void member_text(hw_str headers, const char *name, char *out, size_t room
     hw_buf_done(&text);
 }
 
-bool face_trace_of(hw_str headers, face_trace *trace)
+bool gw_trace_of(hw_str headers, gw_trace *trace)
 {
-    char parent[FACE_TRACE_PARENT_TEXT + 2];
-    char state[FACE_TRACE_STATE_MAX + 2];
+    char parent[GW_TRACE_PARENT_TEXT + 2];
+    char state[GW_TRACE_STATE_MAX + 2];
 
-    *trace = (face_trace){.parent = ""};
+    *trace = (gw_trace){.parent = ""};
     if (!headers.s)
         return false;
     member_text(headers, "traceparent", parent, sizeof parent);
     member_text(headers, "tracestate", state, sizeof state);
-    return face_trace_take(trace, parent, state);
+    return gw_trace_take(trace, parent, state);
 }
 
-void face_trace_add(hw_buf *headers, const face_trace *trace)
+void gw_trace_add(hw_buf *headers, const gw_trace *trace)
 {
     hw_str key;
     hw_str value;
