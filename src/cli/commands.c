@@ -266,6 +266,13 @@ static const cli_option serve_options[] = {
      "a line for each request on stderr (default logfmt in a terminal, else json)", 0},
     CLI_OPTIONS_END};
 
+/* The choices of format stand in the order of face_metrics_form. */
+static const cli_option metrics_options[] = {
+    {"format", "prometheus|openmetrics", "prometheus openmetrics",
+     "the text's form (default prometheus)", 0},
+    {"output", "FILE", NULL, "into this file, which is whole at every moment", 0},
+    CLI_OPTIONS_END};
+
 static const cli_option import_options[] = {
     {"table", "SCHEMA.TABLE", NULL, "the table to take events from", 0},
     {"map", "FIELD=COLUMN", NULL, "which column holds a field; FIELD:=TEXT gives a constant",
@@ -336,6 +343,13 @@ static const char status_about[] =
     "way, not their history; howdah queue ls counts that too.  dead_letters counts those that "
     "nobody has resolved, of subscriptions and queues.  What this user may not see is left out, or "
     "null.";
+
+static const char metrics_about[] =
+    "The log, holes and who keeps them open, each subscription's lag and state, each queue's jobs "
+    "and the age of the oldest: the same as GET /metrics of a gateway, without what only a gateway "
+    "knows.  At most 500 subscriptions and 500 queues have lines of their own, those with the most "
+    "to do; the others are summed up as \"(other)\".  With --output the file is replaced as a whole, "
+    "and when the store cannot be asked it says howdah_up 0, and the exit code why.";
 
 static const char verify_about[] =
     "Checks a live store, without blocking anyone: whether every job that was pushed is in exactly "
@@ -742,6 +756,16 @@ const cli_command cli_commands[] = {
      .examples = {"howdah status", "howdah status --json | jq .head",
                   "howdah status --json | jq '.queues[] | select(.oldest_age_s > 60)'"},
      .run = cmd_status},
+    {.name = "metrics",
+     .group = "Maintenance",
+     .summary = "print numbers for a monitor, as Prometheus reads them",
+     .usage = {"metrics [--format prometheus|openmetrics] [--output FILE]"},
+     .about = metrics_about,
+     .options = metrics_options,
+     .examples = {"howdah metrics",
+                  "howdah metrics --output /var/lib/prometheus/node-exporter/howdah.prom",
+                  "howdah metrics | grep '^howdah_subscription_lag_seconds'"},
+     .run = cmd_metrics},
     {.name = "doctor",
      .group = "Maintenance",
      .summary = "check server, schema, privileges and durability",
@@ -804,7 +828,7 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"metrics", "top"};
+    static const char *const later[] = {"top"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)
