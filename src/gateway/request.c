@@ -557,7 +557,7 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
         gw_waiting_park(r->gateway->waiting, r);
         return good;
     }
-    gw_request_finish(r, s, err);
+    gw_request_done(r, s, err);
     return good;
 }
 
