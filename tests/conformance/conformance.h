@@ -120,6 +120,7 @@ cf_group cf_group_tokens_tests(void);
 cf_group cf_group_admin_tests(void);
 cf_group cf_shared_tests(void);
 cf_group cf_reserved_tests(void);
+cf_group cf_registry_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

@@ -476,7 +476,8 @@ int main(int argc, char **argv)
                   {cf_group_fairness_tests, true},
                   {cf_group_suspects_tests, true},
                   {cf_shared_tests, false},
-                  {cf_reserved_tests, false}};
+                  {cf_reserved_tests, false},
+                  {cf_registry_tests, true}};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 
