@@ -231,6 +231,8 @@ static int tail(stage *on, howdah_error *err)
 {
     howdah_tail_options o = HOWDAH_TAIL_OPTIONS_INIT;
     howdah_tail *handle = NULL;
+    howdah_place *place = NULL;
+    char text[HOWDAH_PLACE_SIZE];
     const howdah_event *event = NULL;
     int s;
 
@@ -238,8 +240,22 @@ static int tail(stage *on, howdah_error *err)
     s = howdah_tail_open(on->bus, &o, &handle, err);
     if (s >= 0)
         s = howdah_tail_next(handle, 0, &event, err);
+    if (s >= 0)
+        s = howdah_tail_place(handle, text, sizeof text, err);
     howdah_tail_close(handle);
-    return s;
+    handle = NULL;
+    if (s >= 0)
+        s = howdah_place_new("1.9.0.0.1.0.2.1", &place, err);
+    howdah_place_free(place);
+    o.since = HOWDAH_ABSENT;
+    o.stream = "s";
+    o.place = text;
+    if (s >= 0)
+        s = howdah_tail_open(on->bus, &o, &handle, err);
+    if (s >= 0)
+        s = howdah_tail_next(handle, 0, &event, err);
+    howdah_tail_close(handle);
+    return s < 0 ? s : HOWDAH_OK;
 }
 
 static int on_fact(void *ctx, const howdah_fact *fact)
