@@ -108,7 +108,12 @@ static const cli_option snapshot_options[] = {
 
 static const cli_option follow_options[] = {
     {"pattern", "PATTERN", NULL, "types that match: 'order.*', '*.created', 'order.>'", 0},
+    {"stream", "NAME", NULL, "only this stream", 0},
+    {"originals", NULL, NULL, "first revisions only, no corrections", 0},
     {"since", "N", NULL, "start after this global sequence (default: from now on)", 0},
+    {"place", "PLACE", NULL, "go on from the place of the last line seen, with the same filters",
+     0},
+    {"places", NULL, NULL, "add the place after each event to its line of JSON", 0},
     {"max", "N", NULL, "leave after N events", 0},
     {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
     CLI_OPTIONS_END};
@@ -539,10 +544,13 @@ const cli_command cli_commands[] = {
     {.name = "follow",
      .group = "Events",
      .summary = "print events as they appear",
-     .usage = {"follow [--pattern P] [--since N] [--max N] [--timeout D]"},
-     .about = "A live tail without a checkpoint.  Ctrl-C ends it.",
+     .usage = {"follow [--pattern P] [--stream S] [--since N | --place PLACE] [--max N] [OPTIONS]"},
+     .about = "A live tail without a checkpoint.  Ctrl-C ends it.  With --places each line of JSON "
+              "says where it stands; with --place another run goes on after that line, and misses "
+              "nothing that commits late.",
      .options = follow_options,
-     .examples = {"howdah follow", "howdah follow --pattern 'order.>' --since 0 --max 100"},
+     .examples = {"howdah follow", "howdah follow --pattern 'order.>' --since 0 --max 100",
+                  "howdah follow --stream order-7 --since 0 --places"},
      .run = cmd_follow},
     {.name = "trace",
      .group = "Events",
