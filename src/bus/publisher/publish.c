@@ -472,6 +472,14 @@ static void answer_unknown(const hw_publishing *p, hw_submission **submissions, 
             answer(p, &submissions[i], err->status, err);
 }
 
+/* Those that this try has left may have been part of what got no answer. */
+static void mark_doubtful(hw_submission **submissions, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (submissions[i])
+            submissions[i]->doubtful = true;
+}
+
 /*
  * One try, and if its outcome is unknown, the same again.  As long as there is a doubt nothing else
  * than an answer of the store ends it; the error that is told is the one that made the doubt.
@@ -493,8 +501,10 @@ static int carry(hw_publishing *p, hw_submission **submissions, size_t n, progre
             s = try_many(p, submissions, left, ret_progress, &err);
         if (s >= 0)
             return s;
-        if (err.flags & HOWDAH_OUTCOME_UNKNOWN)
+        if (err.flags & HOWDAH_OUTCOME_UNKNOWN) {
             doubt = err;
+            mark_doubtful(submissions, left);
+        }
         if (!(doubt.flags & HOWDAH_OUTCOME_UNKNOWN)) {
             hw_error_copy(reterr, &err);
             return s;

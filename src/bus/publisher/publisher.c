@@ -252,16 +252,20 @@ static void take_round(howdah_publisher *publisher, session *self)
     occupy(publisher, self);
 }
 
-/* When the next one that stepped aside may be tried again; INT64_MAX: there is none. */
+/*
+ * When the next one that stepped aside may be tried again; INT64_MAX: there is none.  Not at once:
+ * one that is due may be behind another session's round.
+ */
 static int64_t next_try_ms(const howdah_publisher *publisher)
 {
+    int64_t soon_ms = hw_clock_mono_ms() + ASIDE_FIRST_MS;
     int64_t next_ms = INT64_MAX;
 
     for (const hw_submission *sub = publisher->aside_n > 0 ? publisher->first : NULL; sub;
          sub = sub->next)
         if (sub->aside_until_ms > 0 && sub->aside_until_ms < next_ms)
             next_ms = sub->aside_until_ms;
-    return next_ms;
+    return next_ms < soon_ms ? soon_ms : next_ms;
 }
 
 /* ------------------------------------------------------------------ the waits */
@@ -304,6 +308,16 @@ static hw_submission *take_expired(howdah_publisher *publisher)
     return expired;
 }
 
+/* I4: for an error that is no verdict about the submission itself. */
+static void say_if_doubtful(const hw_submission *sub, howdah_error *err)
+{
+    if (!sub->doubtful)
+        return;
+    (void)hw_fail(err, err->status, "a commit got no answer, and the time to ask again is over");
+    err->flags = HOWDAH_OUTCOME_UNKNOWN;
+    (void)hw_advise(err, err->status, "it may be stored or not: append the same events again");
+}
+
 /* Why it was not stored in time, in the words of what kept the store from it. */
 static void say_why(const howdah_publisher *publisher, const hw_submission *sub, state in,
                     const howdah_error *trouble, howdah_error *err)
@@ -335,6 +349,7 @@ static void expire(howdah_publisher *publisher)
         howdah_error err = HOWDAH_ERROR_INIT;
 
         say_why(publisher, expired, in, &trouble, &err);
+        say_if_doubtful(expired, &err);
         answer(publisher, expired, err.status, &err);
         expired = next;
     }
@@ -469,10 +484,13 @@ static int run_round(howdah_publisher *publisher, session *self, int64_t until_m
     /* What will not change by waiting is told at once. */
     for (size_t i = 0; s < 0 && !is_away(s, reterr) && i < self->round_n; i++) {
         hw_submission *sub = self->round[i];
+        howdah_error err = *reterr;
 
         self->round[i] = NULL;
-        if (sub)
-            answer(publisher, sub, s, reterr);
+        if (!sub)
+            continue;
+        say_if_doubtful(sub, &err);
+        answer(publisher, sub, s, &err);
     }
     return s;
 }
