@@ -264,6 +264,18 @@ static const cli_option serve_options[] = {
     {"drain", "DURATION", NULL, "how long an end waits for what runs (default 10s)", 0},
     {"access-log", "off|json|logfmt", "off json logfmt",
      "a line for each request on stderr (default logfmt in a terminal, else json)", 0},
+    {"tls-cert", "FILE", NULL, "certificates, PEM: its own first; SIGHUP reads it again", 0},
+    {"tls-key", "FILE", NULL, "their key, PEM", 0},
+    {"behind-proxy", NULL, NULL, "a proxy speaks TLS, and says who the client is", 0},
+    {"require-token", NULL, NULL, "ask for a token, also when there are none", 0},
+    {"host", "NAME", NULL, "a name that requests without a token may use, besides localhost",
+     CLI_REPEATS},
+    {"cors", "ORIGIN", NULL, "pages of this origin may ask", CLI_REPEATS},
+    {"may", "RIGHTS", NULL, "token add: some of read,publish,subscribe,work,admin", 0},
+    {"pattern", "PATTERN", NULL, "token add: only these types", CLI_REPEATS},
+    {"stream", "NAME", NULL, "token add: only this stream; with * at the end: those that begin so",
+     CLI_REPEATS},
+    {"queue", "NAME", NULL, "token add: only this queue; likewise", CLI_REPEATS},
     CLI_OPTIONS_END};
 
 /* The choices of format stand in the order of face_metrics_form. */
@@ -331,9 +343,12 @@ static const char bench_about[] =
 
 static const char serve_about[] =
     "JSON over HTTP/1.1: append, read, share subscriptions and work, look after them.  GET "
-    "/openapi.json describes all of it.  Everybody on this machine may do everything, so it "
-    "listens "
-    "on loopback only, and takes no requests of other pages that a browser shows.\n\n"
+    "/openapi.json describes all of it.\n\n"
+    "Without a token everybody on this machine may do everything, so it listens on loopback only, "
+    "and takes no requests of other pages that a browser shows.  Once there is one, every request "
+    "needs one.  Any other address needs tokens and TLS (or --behind-proxy).  token add prints a "
+    "token once; only its hash is stored.  A token with --pattern, --stream or --queue sees and "
+    "does nothing else.\n\n"
     "A file that does not exist yet is made.  A store that is away for a while is waited for: "
     "requests are answered with 503 meanwhile, and /readyz says what is missing.  SIGTERM ends it "
     "in order: it accepts nothing more, and finishes what runs.";
@@ -742,11 +757,15 @@ const cli_command cli_commands[] = {
     {.name = "serve",
      .group = "Maintenance",
      .summary = "serve the bus over HTTP",
-     .usage = {"serve [OPTIONS]"},
+     .usage = {"serve [OPTIONS]", "serve token add NAME --may RIGHTS [SCOPES]", "serve token ls",
+               "serve token rm NAME"},
+     .words = "token",
      .about = serve_about,
      .options = serve_options,
      .examples = {"howdah serve", "howdah serve --listen 127.0.0.1:8080 --read-only",
-                  "howdah serve --store postgres://app@db/shop --sessions 8"},
+                  "howdah serve --store postgres://app@db/shop --sessions 8",
+                  "howdah serve token add shop --may publish,read --pattern 'order.*'",
+                  "howdah serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem"},
      .run = cmd_serve},
     {.name = "status",
      .group = "Maintenance",

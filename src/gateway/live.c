@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "gateway/access.h"
 #include "gateway/relay.h"
 #include "gateway/frame.h"
 #include "gateway/handlers.h"
@@ -204,7 +205,8 @@ static void run_live(gw_stream *stream, howdah_bus *bus, howdah_error *err)
 
     if (!more && l->spot && now - l->listener.sent_ms >= BEAT_MS)
         put_beat(l);
-    if (!more && l->piece.len == 0 && !atomic_load(&stream->r->gateway->stopping)) {
+    if (!more && l->piece.len == 0 && !atomic_load(&stream->r->gateway->stopping) &&
+        gw_access_still_may(stream->r)) {
         stream->r->look_ms = now + (bus ? REST_MS : AWAY_MS);
         stream->r->wait_until_ms = INT64_MAX;
         gw_waiting_park(stream->r->gateway->waiting, stream->r);
@@ -226,7 +228,7 @@ static void put_end(live *l)
 {
     l->ended = true;
     if (l->spot)
-        hw_buf_printf(&l->piece, ": the gateway is being stopped\nid: %s\n\n", l->spot->text);
+        hw_buf_printf(&l->piece, ": this is the end\nid: %s\n\n", l->spot->text);
 }
 
 /* Fills the piece; false: nothing is there, and it sleeps, or a worker has it. */
@@ -237,7 +239,7 @@ static bool fill(live *l)
 
     clear_piece(l);
     gw_relay_lock(relay);
-    if (atomic_load(&r->gateway->stopping))
+    if (atomic_load(&r->gateway->stopping) || !gw_access_still_may(r))
         put_end(l);
     else if (l->is_live)
         fill_from_ring(l, hw_clock_mono_ms());

@@ -20,6 +20,7 @@
 #include "gateway/parking.h"
 #include "gateway/problem.h"
 #include "gateway/routes.h"
+#include "gateway/scope.h"
 #include "gateway/server.h"
 #include "gateway/stream.h"
 #include "gateway/url.h"
@@ -157,8 +158,8 @@ void gw_answer_json(gw_request *r, int http_status)
 /* Nothing of what was begun goes out. */
 void gw_answer_error(gw_request *r, const howdah_error *err)
 {
-    int http_status = gw_problem_status(err);
-    int after = gw_problem_retry_after(err);
+    int http_status = r->refused > 0 ? r->refused : gw_problem_status(err);
+    int after = r->retry_after > 0 ? r->retry_after : gw_problem_retry_after(err);
 
     gw_stream_free(r->answer.stream);
     r->answer.stream = NULL;
@@ -168,6 +169,8 @@ void gw_answer_error(gw_request *r, const howdah_error *err)
     r->answer.content_type = "application/problem+json";
     if (after > 0)
         gw_answer_header(r, "Retry-After", "%d", after);
+    if (r->challenge)
+        gw_answer_header(r, "WWW-Authenticate", "%s", r->challenge);
     gw_problem_put(&r->answer.body, err, http_status, r->id);
     gw_meters_problem(r->gateway->meters, err);
     r->state = GW_ANSWERED;
@@ -228,6 +231,7 @@ void gw_request_free(gw_request *r)
         return;
     if (r->body.room > 0)
         atomic_fetch_sub(&r->gateway->held, r->body.room);
+    gw_access_done(r);
     gw_stream_free(r->answer.stream);
     hw_buf_done(&r->answer.body);
     hw_buf_done(&r->answer.headers);
@@ -353,7 +357,13 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
                err.message);
         return;
     }
-    if (!find_route(r, path, vars) || !check_length(r) || !check_type(r))
+    if (gw_access_preflight(r, path) || !find_route(r, path, vars))
+        return;
+    if (gw_access_check_right(r, &err) < 0) {
+        gw_answer_error(r, &err);
+        return;
+    }
+    if (!check_length(r) || !check_type(r))
         return;
     if (r->gateway->options.read_only && (r->route->flags & GW_WRITES)) {
         refuse(r, 403, HOWDAH_READ_ONLY, "", "this gateway only reads");
@@ -420,11 +430,17 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
     int s = err->status;
 
     if (gw_stream_is_sending(r)) {
+        if (bus && gw_access_make_sure(r, bus, err) < 0)
+            bus = NULL;
         r->answer.stream->ops->run(r->answer.stream, bus, err);
         return !(err->flags & HOWDAH_HANDLE_DEAD);
     }
     r->wakes = gw_waiting_wakes(r->gateway->waiting);
     if (bus)
+        s = gw_access_make_sure(r, bus, err);
+    if (bus && s >= 0)
+        s = gw_scope_check_route(r, bus, err);
+    if (bus && s >= 0)
         s = r->route->handler(r, bus, err);
     good = !(s < 0 && (err->flags & HOWDAH_HANDLE_DEAD));
     if (s == GW_SUBMITTED)
@@ -463,8 +479,10 @@ void gw_request_done(gw_request *r, int status, const howdah_error *err)
 static void submit(gw_request *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = r->route->handler(r, NULL, &err);
+    int s = r->unsure ? GW_AGAIN : gw_scope_check_route(r, NULL, &err);
 
+    if (s == HOWDAH_OK)
+        s = r->route->handler(r, NULL, &err);
     if (s == GW_SUBMITTED)
         return;
     if (s == GW_AGAIN)

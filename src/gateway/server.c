@@ -79,10 +79,10 @@ static void log_access(gw_gateway *g, const gw_request *r)
         hw_buf_puts(&url, json ? "null" : "-");
     hw_buf_printf(&line,
                   json
-                      ? "{\"time\":\"%s\",\"id\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
+                      ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
                         "\"bytes_in\":%zu,\"ms\":%.3f"
-                      : "time=%s id=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
-                  time, r->id, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
+                      : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
+                  time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
                   r->body.len, ms);
     if (r->trace.parent[0]) {
         gw_trace_id(&r->trace, trace);
@@ -207,7 +207,7 @@ static void tell_too_slow(const gw_gateway *g, int fd)
                                "\"Request Timeout\",\"status\":408,\"detail\":"
                                "\"the body came too slowly\",\"code\":\"TIMEOUT\"}\n";
 
-    if (!g->options.tls)
+    if (!g->tls)
         (void)send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -307,6 +307,7 @@ static void add_headers(gw_request *r, struct MHD_Response *response)
         (void)MHD_add_response_header(response, at, value);
         at = value + strlen(value) + 1;
     }
+    gw_access_headers(r, response);
     if (!MHD_get_response_header(response, "Cache-Control"))
         (void)MHD_add_response_header(response, "Cache-Control", "no-store");
     if (atomic_load(&r->gateway->stopping))
@@ -448,13 +449,6 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
         return s;
     if (getaddrinfo(host, port, &hints, &info) != 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "listen", "not a numeric address");
-    if (!is_loopback(info->ai_addr)) {
-        freeaddrinfo(info);
-        s = hw_fail_field(
-            reterr, HOWDAH_INVALID, "listen",
-            "only loopback: without tokens everybody who reaches this address could do everything");
-        return hw_advise(reterr, s, "listen on 127.0.0.1 or [::1]");
-    }
     fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -471,24 +465,77 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-static int start_daemon(gw_gateway *g, howdah_error *reterr)
+/*
+ * Beyond loopback there are people whom nobody knows.  The list may be missing, when the store is
+ * away: then tokens are in force until it is there.
+ */
+static int check_listening(const gw_gateway *g, int fd, const gw_token_list *list,
+                           howdah_error *reterr)
 {
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+    int s;
+
+    if (getsockname(fd, (struct sockaddr *)&address, &n) == 0 &&
+        (address.ss_family == AF_UNIX || is_loopback((const struct sockaddr *)&address)))
+        return HOWDAH_OK;
+    if (!g->options.tls_cert && !g->options.behind_proxy) {
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
+                          "beyond loopback tokens would be sent in the clear");
+        return hw_advise(reterr, s,
+                         "give --tls-cert FILE --tls-key FILE, or --behind-proxy when a "
+                         "proxy speaks TLS; or listen on 127.0.0.1");
+    }
+    if (list && gw_token_list_count(list) == 0) {
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
+                          "beyond loopback everybody needs a token, and there is none");
+        return hw_advise(reterr, s,
+                         "run: howdah serve token add NAME --may RIGHTS; or listen on "
+                         "127.0.0.1");
+    }
+    return HOWDAH_OK;
+}
+
+static int listen_somewhere(gw_gateway *g, int *ret_fd, howdah_error *reterr)
+{
+    gw_token_list *list;
     int fd = g->options.listen_fd;
     int s = fd >= 0 ? HOWDAH_OK : open_socket(g, &fd, reterr);
 
     if (s < 0)
         return s;
+    list = gw_tokens_hold(g->tokens);
+    s = check_listening(g, fd, list, reterr);
+    gw_token_list_release(list);
+    if (s < 0)
+        (void)close(fd);
+    else
+        *ret_fd = fd;
+    return s;
+}
+
+static int start_daemon(gw_gateway *g, howdah_error *reterr)
+{
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, gw_tls_callback()},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)GW_TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    int fd = -1;
+    int s = listen_somewhere(g, &fd, reterr);
+
+    if (s < 0)
+        return s;
     tell_address(g, fd);
     g->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        on_access, g, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g,
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, g, MHD_OPTION_NOTIFY_COMPLETED, on_completed, g,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
+        g->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, g, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g, MHD_OPTION_URI_LOG_CALLBACK, on_uri, g,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
         NULL, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)g->options.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         (unsigned)g->options.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_END);
+        MHD_OPTION_ARRAY, g->tls ? tls : tls + 2, MHD_OPTION_END);
     if (g->daemon)
         return HOWDAH_OK;
     (void)close(fd);
@@ -496,6 +543,37 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
 }
 
 /* ------------------------------------------------------------ begin and end */
+
+/* A Unix socket and loopback are this machine's own; all others are asked for tokens always. */
+static bool is_reachable(const gw_gateway *g)
+{
+    hw_str host = {g->listen,
+                   strrchr(g->listen, ':') ? (size_t)(strrchr(g->listen, ':') - g->listen) : 0};
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+
+    if (g->options.listen_fd >= 0)
+        return getsockname(g->options.listen_fd, (struct sockaddr *)&address, &n) < 0 ||
+               (address.ss_family != AF_UNIX && !is_loopback((struct sockaddr *)&address));
+    return host.len > 0 && !gw_host_is_loopback(g->listen) && !hw_str_equal(host, hw_str_of("::1"));
+}
+
+static int prepare_access(gw_gateway *g, howdah_error *reterr)
+{
+    const gw_tokens_options tokens = {g->url, g->options.settings,
+                                      g->options.require_token || is_reachable(g)};
+    int s = gw_attempts_new(&g->attempts, reterr);
+
+    if (s >= 0 && g->options.tls_cert)
+        s = gw_tls_new(g->options.tls_cert, g->options.tls_key, &g->tls, reterr);
+    return s < 0 ? s : gw_tokens_new(&tokens, &g->tokens, reterr);
+}
+
+int gw_reload(gw_gateway *g, howdah_error *reterr)
+{
+    gw_tokens_reload(g->tokens);
+    return g->tls ? gw_tls_reload(g->tls, reterr) : HOWDAH_OK;
+}
 
 static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
 {
@@ -517,6 +595,8 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
         s = gw_relay_new(g, &g->relay, reterr);
     if (s >= 0)
         s = gw_scrape_new(g, &g->scrape, reterr);
+    if (s >= 0)
+        s = prepare_access(g, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -607,6 +687,9 @@ void gw_stop(gw_gateway *g)
     (void)pthread_mutex_destroy(&g->publisher_lock);
     gw_scrape_free(g->scrape);
     gw_meters_free(g->meters);
+    gw_tokens_free(g->tokens);
+    gw_attempts_free(g->attempts);
+    gw_tls_free(g->tls);
     (void)pthread_cond_destroy(&g->quiet);
     (void)pthread_mutex_destroy(&g->lock);
     hw_free(g->url);
