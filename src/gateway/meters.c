@@ -183,7 +183,7 @@ static void put_routes(hw_buf *out, face_metrics_form form, const gw_meters *m)
 {
     static const face_metric requests = {
         "howdah_gateway_requests_total", FACE_COUNTER,
-        "Requests that have ended, by route and class of the answer's status; gone: there was none"};
+        "Requests that have ended"};
     static const char *const classes[CLASSES_N] = {"gone", "1xx", "2xx", "3xx", "4xx", "5xx"};
 
     face_metric_begin(out, form, &requests);
@@ -203,7 +203,7 @@ static void put_routes(hw_buf *out, face_metrics_form form, const gw_meters *m)
 static void put_latency(hw_buf *out, face_metrics_form form, const gw_meters *m)
 {
     static const face_metric latency = {"howdah_gateway_request_duration_seconds", FACE_HISTOGRAM,
-                                        "From a request's first line to the beginning of its answer"};
+                                        "Until the answer begins"};
     int64_t counts[BOUNDS_N + 1];
 
     face_metric_begin(out, form, &latency);
@@ -220,7 +220,7 @@ static void put_problems(hw_buf *out, face_metrics_form form, const gw_meters *m
 {
     static const face_metric problems = {
         "howdah_gateway_problems_total", FACE_COUNTER,
-        "Problems answered, by code: CONFLICT, LOST, UNAVAILABLE and so on"};
+        "Problems answered, by their code"};
     static const int codes[] = {
 #define CODE(name, value, exit_code, text) value,
         HOWDAH_STATUS_LIST(CODE)
@@ -239,7 +239,7 @@ static void put_refusals(hw_buf *out, face_metrics_form form, const gw_meters *m
 {
     static const face_metric refused = {
         "howdah_gateway_refused_total", FACE_COUNTER,
-        "Requests over a limit, by HTTP status: too slow, too large, too many, no time for it"};
+        "Requests over a limit, by HTTP status"};
     char status[8];
 
     face_metric_begin(out, form, &refused);
@@ -281,14 +281,14 @@ static void put_now(hw_buf *out, face_metrics_form form, gw_gateway *g)
         {{"howdah_gateway_connections", FACE_GAUGE, "Connections now"}, connections(g)},
         {{"howdah_gateway_connections_limit", FACE_GAUGE, "Most connections at once"},
          g->options.connections},
-        {{"howdah_gateway_requests", FACE_GAUGE, "Requests now, this one included"}, requests(g)},
+        {{"howdah_gateway_requests_active", FACE_GAUGE, "Requests now, this one included"}, requests(g)},
         {{"howdah_gateway_streams", FACE_GAUGE, "Answers that are sent piece by piece now"},
          value(&g->meters->streams)},
         {{"howdah_gateway_requests_parked", FACE_GAUGE,
-          "Requests that wait until there is something for them"},
+          "Requests that wait for something to come"},
          (int64_t)gw_waiting_count(g->waiting)},
         {{"howdah_gateway_requests_waiting", FACE_GAUGE,
-          "Requests that wait for a session of the store"},
+          "Requests that wait for a session"},
          (int64_t)pool.waiting},
         {{"howdah_gateway_workers", FACE_GAUGE, "Most sessions of the store at once"},
          (int64_t)pool.workers},
