@@ -66,8 +66,7 @@ static const char *const states[STATES_N] = {
 };
 
 static const series subscription_series[] = {
-    {{"howdah_subscription_lag_events", FACE_GAUGE,
-      "Numbers of the log that it has not handled"},
+    {{"howdah_subscription_lag_events", FACE_GAUGE, "Numbers of the log that it has not handled"},
      S_LAG,
      1,
      0,
@@ -98,24 +97,21 @@ static const series subscription_series[] = {
      false,
      NULL,
      NULL},
-    {{"howdah_subscription_skips", FACE_GAUGE,
-      "Numbers given up by time that nobody has resolved"},
+    {{"howdah_subscription_skips", FACE_GAUGE, "Numbers given up by time that nobody has resolved"},
      S_SKIPS,
      1,
      0,
      false,
      NULL,
      NULL},
-    {{"howdah_subscription_state", FACE_GAUGE,
-      "1: it is in this state"},
+    {{"howdah_subscription_state", FACE_GAUGE, "1: it is in this state"},
      S_STATE,
      STATES_N,
      0,
      false,
      "state",
      states},
-    {{"howdah_subscription_members", FACE_GAUGE,
-      "Members that have events, of a group"},
+    {{"howdah_subscription_members", FACE_GAUGE, "Members that have events, of a group"},
      S_MEMBERS,
      1,
      0,
@@ -224,9 +220,9 @@ static void to_others(board *b, const row *one)
         const series *s = &b->series[i];
 
         for (int k = s->first; k < s->first + s->n; k++)
-            b->others.numbers[k] =
-                b->has_others ? together(b->others.numbers[k], one->numbers[k], s->largest)
-                              : one->numbers[k];
+            b->others.numbers[k] = b->has_others
+                                       ? together(b->others.numbers[k], one->numbers[k], s->largest)
+                                       : one->numbers[k];
     }
     b->has_others = true;
 }
@@ -402,8 +398,8 @@ static int on_subscription(void *ctx, const howdah_subscription_info *info)
 static int on_queue(void *ctx, const howdah_queue_info *info)
 {
     board *b = ctx;
-    row one = {.rank = together(together(info->pending, info->processing, false), info->scheduled,
-                                false)};
+    row one = {
+        .rank = together(together(info->pending, info->processing, false), info->scheduled, false)};
 
     one.numbers[Q_PENDING] = info->pending;
     one.numbers[Q_PROCESSING] = info->processing;
@@ -597,16 +593,14 @@ static void put_log(hw_buf *out, face_metrics_form form, const face_metrics *m)
 {
     static const face_metric head = {"howdah_log_head", FACE_GAUGE,
                                      "The last visible number of the log"};
-    static const face_metric events = {
-        "howdah_log_events", FACE_GAUGE,
-        "Events in the log; of many an estimate"};
+    static const face_metric events = {"howdah_log_events", FACE_GAUGE,
+                                       "Events in the log; of many an estimate"};
     static const face_metric bytes = {"howdah_log_size_bytes", FACE_GAUGE,
                                       "What the log takes on the disk"};
     static const face_metric recorded = {"howdah_log_last_recorded_timestamp_seconds", FACE_GAUGE,
                                          "When the last event was recorded"};
-    static const face_metric writers = {
-        "howdah_log_open_writers", FACE_GAUGE,
-        "Transactions that hold numbers of the log"};
+    static const face_metric writers = {"howdah_log_open_writers", FACE_GAUGE,
+                                        "Transactions that hold numbers of the log"};
     static const face_metric oldest = {"howdah_log_oldest_writer_age_seconds", FACE_GAUGE,
                                        "Age of the oldest of them; 0: none"};
     static const face_metric session = {"howdah_log_blocking_session_info", FACE_INFO,
@@ -620,8 +614,8 @@ static void put_log(hw_buf *out, face_metrics_form form, const face_metrics *m)
     face_metric_alone(out, form, &recorded,
                       m->recorded_us == HOWDAH_NO_TIME ? HOWDAH_ABSENT : m->recorded_us, 6);
     face_metric_alone(out, form, &writers, m->writers, 0);
-    face_metric_alone(out, form, &oldest, m->writers == HOWDAH_ABSENT ? HOWDAH_ABSENT : m->oldest_ms,
-                      3);
+    face_metric_alone(out, form, &oldest,
+                      m->writers == HOWDAH_ABSENT ? HOWDAH_ABSENT : m->oldest_ms, 3);
     put_info(out, form, &session, blocks ? labels : NULL);
 }
 

@@ -76,7 +76,7 @@ typedef struct gw_request {
     gw_answer answer;
     int64_t begun_us;
     int64_t bytes_out; /* of the answer's body, so far */
-    int64_t until_ms; /* by then its body is here, or the answer */
+    int64_t until_ms;  /* by then its body is here, or the answer */
     gw_job job;
     /* Of a handler that returns GW_AGAIN: it is not tried again after this. */
     int64_t wait_until_ms;

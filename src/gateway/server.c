@@ -355,13 +355,14 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
 
 static int start_daemon(gw_gateway *g, howdah_error *reterr)
 {
+    struct MHD_Daemon *daemon;
     int fd = g->options.listen_fd;
     int s = fd >= 0 ? HOWDAH_OK : open_socket(g, &fd, reterr);
 
     if (s < 0)
         return s;
     tell_address(g, fd);
-    g->daemon = MHD_start_daemon(
+    daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         on_access, g, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g,
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, g, MHD_OPTION_NOTIFY_COMPLETED, on_completed, g,
@@ -370,7 +371,10 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
-    if (g->daemon)
+    (void)pthread_mutex_lock(&g->lock);
+    g->daemon = daemon; /* its threads may answer already */
+    (void)pthread_mutex_unlock(&g->lock);
+    if (daemon)
         return HOWDAH_OK;
     (void)close(fd);
     return hw_fail(reterr, HOWDAH_FAILED, "the HTTP server could not be started on %s", g->address);
