@@ -520,6 +520,7 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, gw_tls_callback()},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)GW_TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL}};
+    struct MHD_Daemon *daemon;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     int fd = -1;
     int s = listen_somewhere(g, &fd, reterr);
@@ -527,7 +528,7 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
     if (s < 0)
         return s;
     tell_address(g, fd);
-    g->daemon = MHD_start_daemon(
+    daemon = MHD_start_daemon(
         g->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, g, MHD_OPTION_LISTEN_SOCKET,
         fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g, MHD_OPTION_URI_LOG_CALLBACK, on_uri, g,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
@@ -536,7 +537,10 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         (unsigned)g->options.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_ARRAY, g->tls ? tls : tls + 2, MHD_OPTION_END);
-    if (g->daemon)
+    (void)pthread_mutex_lock(&g->lock);
+    g->daemon = daemon; /* its threads may answer already */
+    (void)pthread_mutex_unlock(&g->lock);
+    if (daemon)
         return HOWDAH_OK;
     (void)close(fd);
     return hw_fail(reterr, HOWDAH_FAILED, "the HTTP server could not be started on %s", g->address);
