@@ -15,8 +15,9 @@
  *   begin                   howdah_open(), howdah_migrate(), howdah_close()
  *   publish                 howdah_builder_new(), howdah_builder_set_...(), howdah_builder_build(),
  *                           howdah_append(), howdah_append_batch()
+ *   publish from threads    howdah_publisher.h
  *   read                    howdah_reader_open(), howdah_reader_next(), howdah_event_...()
- *   follow                  howdah_tail_open(), howdah_tail_next()
+ *   follow                  howdah_tail_open(), howdah_tail_next(), howdah_tail_place()
  *   look after it           howdah_doctor(), howdah_verify(), howdah_facts_walk()
  *   subscribe               howdah_subscriptions.h
  *   share a subscription    howdah_groups.h
@@ -25,7 +26,7 @@
  *   tokens and webhooks     howdah_gateway.h
  *   in your own transaction howdah_pg.h, howdah_sqlite.h
  *
- * This header includes the next five.  Only howdah_pg.h needs libpq's header, and only
+ * This header includes all parts but the last two.  Only howdah_pg.h needs libpq's header, and only
  * howdah_sqlite.h needs SQLite's; include them yourself.
  *
  * The shortest complete program:
@@ -63,10 +64,11 @@
  *   - Text is UTF-8.  Lengths are in bytes.  Times are microseconds since 1970 UTC (..._us); a time
  *     that is absent is HOWDAH_NO_TIME.  Durations are milliseconds (..._ms).
  *   - One thread at a time uses a handle (bus, reader, builder); different handles are independent.
- *     A second thread that calls on a bus meanwhile gets MISUSE, and nothing happens.
- *   - Only three functions start threads: howdah_runner_start(); howdah_worker_new() with
- *     threads > 0; and howdah_worker_run() on a queue that has bindings.  howdah_runner_stop() and
- *     howdah_worker_free() end them.
+ *     A second thread that calls on a bus meanwhile gets MISUSE, and nothing happens.  A publisher
+ *     is for any number of threads.
+ *   - Only four functions start threads: howdah_runner_start(); howdah_worker_new() with
+ *     threads > 0; howdah_worker_run() on a queue that has bindings; and howdah_publisher_new().
+ *     howdah_runner_stop(), howdah_worker_free() and howdah_publisher_free() end them.
  *   - A handler may use the bus that called it; see howdah_subscriptions.h.
  *   - Structs begin with their size: start with the ..._INIT macro.  A struct of an older or newer
  *     header is fine; one without a size is MISUSE, and nothing happens (but a howdah_error without
@@ -616,6 +618,12 @@ HOWDAH_API int howdah_causation_walk(howdah_bus *bus, const char *uuid,
                                      int (*fn)(void *ctx, int depth, const howdah_event *event),
                                      void *ctx, howdah_error *reterr);
 
+/*
+ * Whether a pattern means a type: "*" stands for exactly one segment, a trailing ">" for one or
+ * more.  false, too, when one of them breaks its rule.  NULL as the pattern means every type.
+ */
+HOWDAH_API bool howdah_pattern_matches(const char *pattern, const char *type);
+
 /* ---------------------------------------------------------------- follow */
 
 /*
@@ -623,6 +631,10 @@ HOWDAH_API int howdah_causation_walk(howdah_bus *bus, const char *uuid,
  * The tail remembers a number that is missing below a visible one, and delivers its event when its
  * transaction commits.  It forgets the number only when no transaction is left that could still use
  * it.  The events of one stream always come in order.
+ *
+ * When the log is replaced by one that knows less (a fail-over, a restore), the tail goes back to
+ * the last event that both have, and hands out all that follows in the log that is there now, under
+ * whatever numbers.  It says so through the log hook, and counts it: howdah_tail_returns().
  */
 typedef struct howdah_tail howdah_tail;
 
@@ -630,24 +642,73 @@ typedef struct howdah_tail_options {
     size_t size;
     const char *pattern; /* NULL: all */
     int64_t since;       /* events after this sequence; HOWDAH_ABSENT: from now on */
+    const char *stream;  /* only this stream, NULL: all */
+    const char *place;   /* go on from there: see howdah_tail_place(); not with since */
+    bool originals_only; /* no corrections: first revisions only */
 } howdah_tail_options;
 
 #define HOWDAH_TAIL_OPTIONS_INIT                                                                   \
     {                                                                                              \
-        sizeof(howdah_tail_options), NULL, HOWDAH_ABSENT                                           \
+        sizeof(howdah_tail_options), NULL, HOWDAH_ABSENT, NULL, NULL, false                        \
     }
 
+/* Errors: INVALID (pattern, stream, since, place), SCHEMA, UNAVAILABLE, TIMEOUT, DENIED. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_tail_open(howdah_bus *bus,
                                                   const howdah_tail_options *options,
                                                   howdah_tail **ret_tail, howdah_error *reterr);
 /*
  * Waits at most wait_ms (-1: no limit) for the next event.  HOWDAH_OK and an event that is valid
- * until the next call on this tail, or HOWDAH_END when the time is over.
+ * until the next call on this tail, or HOWDAH_END when the time is over.  After an error the next
+ * call goes on with the event that could not be handed out.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_tail_next(howdah_tail *tail, int wait_ms,
                                                   const howdah_event **ret_event,
                                                   howdah_error *reterr);
+
+/*
+ * Where the tail stands, as a text of [A-Za-z0-9._-]: fit for the id of a server-sent event, a
+ * header or a URL.  It says that all events that the tail has handed out so far are handled, the
+ * last one included; which numbers below are outstanding, because they may still appear; and which
+ * log that is.  Between two calls of howdah_tail_next() it stays the same.
+ *
+ * A tail that is opened with it, later and by any process, with the same filters, hands out what
+ * the first one had not: also what commits late, below events that were handed out.  When more is
+ * outstanding than fits into the text, some events come again.  If the log was replaced since, it
+ * goes back as a tail does; then howdah_tail_returns() is 1.
+ *
+ * The text ends with NUL; room has to be HOWDAH_PLACE_SIZE or more (else MISUSE).  Its form may
+ * change: a later version of the library reads the older ones.  Treat one that comes from a client
+ * like any input: it cannot do harm, but it can ask for the log from its beginning.
+ */
+#define HOWDAH_PLACE_SIZE 2048
+HOWDAH_API int howdah_tail_place(howdah_tail *tail, char *ret_place, size_t room,
+                                 howdah_error *reterr);
+/*
+ * How often the tail has gone back because the log was replaced, the opening included.  From then
+ * on numbers can be those of other events: places that were taken before say nothing about the
+ * events that come now, until a tail has been opened with them.
+ */
+HOWDAH_API int64_t howdah_tail_returns(const howdah_tail *tail);
 HOWDAH_API void howdah_tail_close(howdah_tail *tail);
+
+/*
+ * A place that was read, to be compared: for who has one tail for many clients, and decides for
+ * each of them and each event.  It needs no bus; several threads may ask one place at once.
+ * It is about numbers, and so about one log: see howdah_tail_returns().
+ */
+typedef struct howdah_place howdah_place;
+
+/* Errors: INVALID (place), NO_MEMORY. */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_place_new(const char *text, howdah_place **ret_place,
+                                                  howdah_error *reterr);
+HOWDAH_API void howdah_place_free(howdah_place *place);
+/* Whether the event with this number was handed out before the place, if the filter let it. */
+HOWDAH_API bool howdah_place_covers(const howdah_place *place, int64_t sequence);
+/*
+ * Whether place covers every number that other does, and both were taken in one log: who stands at
+ * place misses nothing of a tail that stands at other.
+ */
+HOWDAH_API bool howdah_place_includes(const howdah_place *place, const howdah_place *other);
 
 /* ------------------------------------------------------------------ import */
 
@@ -740,7 +801,10 @@ HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_
 }
 #endif
 
-/* The other parts of this interface: subscriptions, groups, the work queue, two times. */
+/* The other parts of this interface: publisher, subscriptions, groups, the work queue, two times.
+ */
+#include <howdah/howdah_publisher.h>
+
 #include <howdah/howdah_subscriptions.h>
 
 #include <howdah/howdah_gateway.h>

@@ -142,16 +142,14 @@ static void close_bus(howdah_bus *bus)
 }
 
 /* Closes what was opened when a later step fails: the caller gets a whole bus or none. */
-int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **ret_bus,
-                howdah_error *reterr)
+int hw_bus_open(const char *url, const howdah_settings *settings, const hw_bus_limits *limits,
+                howdah_bus **ret_bus, howdah_error *reterr)
 {
     howdah_settings defaults;
     howdah_bus *bus = NULL;
     hw_config config;
     int s;
 
-    if (!url || !ret_bus)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_open: an argument is NULL");
     if (!settings) {
         hw_settings_init(&defaults);
         settings = &defaults;
@@ -161,6 +159,11 @@ int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **r
         return s;
     s = keep_settings(bus, url, settings, reterr);
     config = config_of(url, settings, bus->interrupt);
+    if (limits) {
+        config.lock_timeout_ms = limits->lock_timeout_ms;
+        if (limits->connect_timeout_ms < config.connect_timeout_ms)
+            config.connect_timeout_ms = limits->connect_timeout_ms;
+    }
     if (s >= 0)
         s = hw_store_open(&config, &bus->store, reterr);
     if (s < 0) {
@@ -172,6 +175,14 @@ int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **r
         bus->open_store = NULL;
     *ret_bus = bus;
     return HOWDAH_OK;
+}
+
+int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **ret_bus,
+                howdah_error *reterr)
+{
+    if (!url || !ret_bus)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_open: an argument is NULL");
+    return hw_bus_open(url, settings, NULL, ret_bus, reterr);
 }
 
 /*

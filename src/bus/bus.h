@@ -47,6 +47,16 @@ static inline const hw_interrupt *hw_bus_waits_for(const howdah_bus *bus)
 /* Ends the waits of handlers, now and from now on, or lets them wait again. */
 void hw_waits_end(howdah_bus *bus, bool end);
 
+/* What a session may wait for, beyond what is set; NULL: as set. */
+typedef struct hw_bus_limits {
+    int64_t lock_timeout_ms;    /* see hw_config */
+    int64_t connect_timeout_ms; /* less, if less is set */
+} hw_bus_limits;
+
+/* As howdah_open(). */
+int hw_bus_open(const char *url, const howdah_settings *settings, const hw_bus_limits *limits,
+                howdah_bus **ret_bus, howdah_error *reterr);
+
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */
 int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **ret_bus,
                 howdah_error *reterr);
@@ -63,6 +73,17 @@ int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr);
 int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                  const howdah_event *const *events, size_t n, const howdah_append_options *options,
                  const hw_import_place *mark, howdah_position *ret_positions, howdah_error *reterr);
+
+/* The parts of it that a publisher uses by itself: what is judged without the store, */
+int hw_append_check(const howdah_event *const *events, size_t n, int64_t expected, bool correction,
+                    size_t payload_bytes_max, const howdah_position *ret_positions,
+                    howdah_error *reterr);
+/* whether a stored event with the id of this one, the index-th of its call, is this one, */
+int hw_append_match(const howdah_event *event, size_t index, const howdah_event *stored,
+                    howdah_position *ret_position, howdah_error *reterr);
+/* and how positions, which get the ids, are handed to the caller (NULL: not). */
+void hw_append_give(const howdah_event *const *events, size_t n, howdah_position *positions,
+                    howdah_position *ret_positions);
 
 /*
  * A correction whose record is ready, as the next revision of its family: CONFLICT when there is a

@@ -4,6 +4,8 @@
 
 #include "base/log_hook.h"
 #include "base/mem.h"
+#include "engine/pattern.h"
+#include "engine/rules.h"
 
 /* The thresholds are fixed ones from now on: glibc would move them by what is freed. */
 void howdah_malloc_tune(void)
@@ -39,6 +41,14 @@ int howdah_allocator_set(const howdah_allocator *allocator)
 void howdah_log_set(howdah_log_fn fn, void *ctx)
 {
     hw_log_set(fn, ctx);
+}
+
+bool howdah_pattern_matches(const char *pattern, const char *type)
+{
+    if (hw_rule_type(hw_str_of(type), NULL) < 0 ||
+        (pattern && hw_rule_pattern(hw_str_of(pattern), NULL) < 0))
+        return false;
+    return hw_pattern_matches(hw_str_of(pattern), hw_str_of(type));
 }
 
 void howdah_free(void *block)

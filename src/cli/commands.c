@@ -108,7 +108,12 @@ static const cli_option snapshot_options[] = {
 
 static const cli_option follow_options[] = {
     {"pattern", "PATTERN", NULL, "types that match: 'order.*', '*.created', 'order.>'", 0},
+    {"stream", "NAME", NULL, "only this stream", 0},
+    {"originals", NULL, NULL, "first revisions only, no corrections", 0},
     {"since", "N", NULL, "start after this global sequence (default: from now on)", 0},
+    {"place", "PLACE", NULL, "go on from the place of the last line seen, with the same filters",
+     0},
+    {"places", NULL, NULL, "add the place after each event to its line of JSON", 0},
     {"max", "N", NULL, "leave after N events", 0},
     {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
     CLI_OPTIONS_END};
@@ -253,6 +258,7 @@ static const cli_option serve_options[] = {
     {"read-only", NULL, NULL, "refuse everything that changes something", 0},
     {"sessions", "N", NULL, "sessions of the store (default 4)", 0},
     {"connections", "N", NULL, "most connections at once (default 10000)", 0},
+    {"streams", "N", NULL, "most streams of events at once (default 10000)", 0},
     {"per-address", "N", NULL, "most connections of one address (default 0: no limit)", 0},
     {"body-max", "BYTES", NULL, "largest body of a request (default 16MiB)", 0},
     {"drain", "DURATION", NULL, "how long an end waits for what runs (default 10s)", 0},
@@ -270,6 +276,13 @@ static const cli_option serve_options[] = {
     {"stream", "NAME", NULL, "token add: only this stream; with * at the end: those that begin so",
      CLI_REPEATS},
     {"queue", "NAME", NULL, "token add: only this queue; likewise", CLI_REPEATS},
+    CLI_OPTIONS_END};
+
+/* The choices of format stand in the order of face_metrics_form. */
+static const cli_option metrics_options[] = {
+    {"format", "prometheus|openmetrics", "prometheus openmetrics",
+     "the text's form (default prometheus)", 0},
+    {"output", "FILE", NULL, "into this file, which is whole at every moment", 0},
     CLI_OPTIONS_END};
 
 static const cli_option import_options[] = {
@@ -305,6 +318,7 @@ static const cli_option bench_options[] = {
      0},
     {"handler-us", "N", NULL, "group: an event takes so many microseconds (default 0)", 0},
     {"pin", NULL, NULL, "queue, group: the rate while an old snapshot is held open", 0},
+    {"combine", "N", NULL, "append: all clients through one publisher, with N sessions", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
@@ -344,6 +358,14 @@ static const char status_about[] =
     "way, not their history; howdah queue ls counts that too.  dead_letters counts those that "
     "nobody has resolved, of subscriptions and queues.  What this user may not see is left out, or "
     "null.";
+
+static const char metrics_about[] =
+    "The log, holes and who keeps them open, each subscription's lag and state, each queue's jobs "
+    "and the age of the oldest: the same as GET /metrics of a gateway, without what only a gateway "
+    "knows.  At most 500 subscriptions and 500 queues have lines of their own, those with the most "
+    "to do; the others are summed up as \"(other)\".  With --output the file is replaced as a "
+    "whole, "
+    "and when the store cannot be asked it says howdah_up 0, and the exit code why.";
 
 static const char verify_about[] =
     "Checks a live store, without blocking anyone: whether every job that was pushed is in exactly "
@@ -577,10 +599,13 @@ const cli_command cli_commands[] = {
     {.name = "follow",
      .group = "Events",
      .summary = "print events as they appear",
-     .usage = {"follow [--pattern P] [--since N] [--max N] [--timeout D]"},
-     .about = "A live tail without a checkpoint.  Ctrl-C ends it.",
+     .usage = {"follow [--pattern P] [--stream S] [--since N | --place PLACE] [--max N] [OPTIONS]"},
+     .about = "A live tail without a checkpoint.  Ctrl-C ends it.  With --places each line of JSON "
+              "says where it stands; with --place another run goes on after that line, and misses "
+              "nothing that commits late.",
      .options = follow_options,
-     .examples = {"howdah follow", "howdah follow --pattern 'order.>' --since 0 --max 100"},
+     .examples = {"howdah follow", "howdah follow --pattern 'order.>' --since 0 --max 100",
+                  "howdah follow --stream order-7 --since 0 --places"},
      .run = cmd_follow},
     {.name = "trace",
      .group = "Events",
@@ -751,6 +776,16 @@ const cli_command cli_commands[] = {
      .examples = {"howdah status", "howdah status --json | jq .head",
                   "howdah status --json | jq '.queues[] | select(.oldest_age_s > 60)'"},
      .run = cmd_status},
+    {.name = "metrics",
+     .group = "Maintenance",
+     .summary = "print numbers for a monitor, as Prometheus reads them",
+     .usage = {"metrics [--format prometheus|openmetrics] [--output FILE]"},
+     .about = metrics_about,
+     .options = metrics_options,
+     .examples = {"howdah metrics",
+                  "howdah metrics --output /var/lib/prometheus/node-exporter/howdah.prom",
+                  "howdah metrics | grep '^howdah_subscription_lag_seconds'"},
+     .run = cmd_metrics},
     {.name = "doctor",
      .group = "Maintenance",
      .summary = "check server, schema, privileges and durability",
@@ -775,6 +810,7 @@ const cli_command cli_commands[] = {
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
+                  "howdah bench append --combine 1 --clients 64 --ceiling",
                   "howdah bench latency --rate 1000 --ceiling",
                   "howdah bench asof --of type --events 100000",
                   "howdah bench group --members 8 --batch 100 --ceiling",
@@ -812,7 +848,7 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"metrics", "top"};
+    static const char *const later[] = {"top"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)

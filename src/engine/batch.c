@@ -178,17 +178,22 @@ static void first_equal(search *find, key_fn key_of)
         first_equal_by_sort(find, key_of);
 }
 
+int hw_first_equal(const howdah_event *const *events, size_t n, hw_equal_by by,
+                   uint32_t **ret_first, howdah_error *reterr)
+{
+    search find;
+
+    if (!search_init(&find, events, n))
+        return hw_fail_no_memory(reterr);
+    first_equal(&find, by == HW_EQUAL_ID ? id_key : stream_key);
+    *ret_first = find.first;
+    return HOWDAH_OK;
+}
+
 /* ----------------------------------------------------------- expectations (I2) */
 
-/*
- * What an expectation before the nth event of a stream says about the stream before the batch.
- * False when the events before it in the batch make it impossible.
- */
-static bool rebase(int64_t expected, uint32_t nth, int64_t *ret_expected)
+bool hw_expectation_rebase(int64_t expected, uint32_t before, int64_t *ret_expected)
 {
-    int64_t before = nth - 1;
-
-    assert(nth >= 1);
     if (expected == HOWDAH_EXPECT_ANY || before == 0) {
         *ret_expected = expected;
         return true;
@@ -202,11 +207,8 @@ static bool rebase(int64_t expected, uint32_t nth, int64_t *ret_expected)
     return *ret_expected >= 0;
 }
 
-/*
- * Both at once; false when no version meets both.  The stricter one stays: a version says more
- * than EXISTS, and EXISTS more than ANY.
- */
-static bool fold(int64_t *expected, int64_t more)
+/* The stricter one stays: a version says more than EXISTS, and EXISTS more than ANY. */
+bool hw_expectation_fold(int64_t *expected, int64_t more)
 {
     if (more == HOWDAH_EXPECT_ANY || more == *expected)
         return true;
@@ -236,8 +238,8 @@ static int fold_expectations(hw_batch *batch, int64_t expected_version, howdah_e
         s = hw_rule_expected(expected, reterr);
         if (s < 0)
             return s;
-        if (!rebase(expected, batch->nth[i], &expected) ||
-            !fold(&batch->streams[batch->stream_no[i]].expected, expected)) {
+        if (!hw_expectation_rebase(expected, batch->nth[i] - 1, &expected) ||
+            !hw_expectation_fold(&batch->streams[batch->stream_no[i]].expected, expected)) {
             s = hw_fail_field(
                 reterr, HOWDAH_INVALID, "expected_version",
                 "event %zu of the batch contradicts what earlier events expect of the "

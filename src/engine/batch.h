@@ -31,6 +31,7 @@ typedef struct hw_batch {
     size_t streams_n;
     size_t bytes;  /* of payloads and headers together */
     bool queue_up; /* races were lost: stand in line for the streams instead of trying luck again */
+    bool combined; /* made of several appends (round.h), which must not be judged as one */
 } hw_batch;
 
 /*
@@ -40,6 +41,23 @@ typedef struct hw_batch {
 int hw_batch_init(hw_batch *batch, const howdah_event *const *events, size_t n,
                   int64_t expected_version, howdah_error *reterr);
 void hw_batch_done(hw_batch *batch);
+
+/*
+ * For each event the index of the first one with the same id, or of the same stream.  O(n), and
+ * O(n log n) for keys that were chosen to collide.  *ret_first has n entries; free it with
+ * hw_free().
+ */
+typedef enum hw_equal_by { HW_EQUAL_ID, HW_EQUAL_STREAM } hw_equal_by;
+int hw_first_equal(const howdah_event *const *events, size_t n, hw_equal_by by,
+                   uint32_t **ret_first, howdah_error *reterr);
+
+/*
+ * What an expectation behind "before" events of a stream says about the stream without them.  False
+ * when these events make it impossible.
+ */
+bool hw_expectation_rebase(int64_t expected, uint32_t before, int64_t *ret_expected);
+/* Both expectations as one; false when no version meets both. */
+bool hw_expectation_fold(int64_t *expected, int64_t more);
 
 /* Whether a stream that is at version actual meets the expectation. */
 bool hw_expectation_met(int64_t expected, int64_t actual);

@@ -528,26 +528,26 @@ static hw_range intersect(hw_range a, int64_t first, int64_t last)
 }
 
 /*
- * Adds to spare the part of range that is still missing: up to upto only what is a hole, because
+ * Adds to out the part of range that is still missing: up to upto only what is a hole, because
  * a row that is neither seen nor in a hole will never come (I2); above upto all of it, as nothing
  * was read there.
  */
-static int keep_holes(hw_delivery *d, hw_range range, int64_t upto, const hw_hole *holes,
+static int keep_holes(hw_ranges *out, hw_range range, int64_t upto, const hw_hole *holes,
                       size_t holes_n, howdah_error *reterr)
 {
     int64_t last = range.last < upto ? range.last : upto;
     int s = HOWDAH_OK;
 
     if (range.first > upto)
-        return hw_ranges_add(&d->spare, range.first, range.last, reterr);
+        return hw_ranges_add(out, range.first, range.last, reterr);
     for (size_t i = find_hole(holes, holes_n, range.first);
          s == HOWDAH_OK && i < holes_n && holes[i].first <= last; i++) {
         hw_range kept = intersect((hw_range){range.first, last}, holes[i].first, holes[i].last);
 
-        s = hw_ranges_add(&d->spare, kept.first, kept.last, reterr);
+        s = hw_ranges_add(out, kept.first, kept.last, reterr);
     }
     if (s == HOWDAH_OK && range.last > upto)
-        s = hw_ranges_add(&d->spare, upto + 1, range.last, reterr);
+        s = hw_ranges_add(out, upto + 1, range.last, reterr);
     return s;
 }
 
@@ -592,7 +592,7 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
 
     hw_ranges_clear(&d->spare);
     for (size_t i = 0; s == HOWDAH_OK && i < d->missing.n; i++)
-        s = keep_holes(d, d->missing.items[i], upto, holes, holes_n, reterr);
+        s = keep_holes(&d->spare, d->missing.items[i], upto, holes, holes_n, reterr);
     if (s == HOWDAH_OK && upto > high) {
         s = add_holes(d, &upto, holes, holes_n, reterr);
         high = upto;
@@ -797,6 +797,29 @@ int hw_delivery_outstanding_without(const hw_delivery *d, int64_t first, int64_t
     }
     if (s == HOWDAH_OK && last > 0)
         s = hw_ranges_remove(out, first, last, reterr);
+    return s;
+}
+
+/*
+ * What accept() has left between two rows is not looked through before the page is.
+ */
+int hw_delivery_outstanding_amid(const hw_delivery *d, int64_t passed, const hw_hole *holes,
+                                 size_t holes_n, hw_ranges *out, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    assert(d->pending.n == 0);
+    hw_ranges_clear(out);
+    for (size_t i = 0; s == HOWDAH_OK && i < d->missing.n; i++) {
+        hw_range range = d->missing.items[i];
+        int64_t last = range.last < passed ? range.last : passed;
+
+        if (range.first <= last)
+            s = hw_ranges_add(out, range.first, last, reterr);
+        if (s == HOWDAH_OK && range.last > passed)
+            s = keep_holes(out, intersect(range, passed + 1, range.last), INT64_MAX, holes, holes_n,
+                           reterr);
+    }
     return s;
 }
 

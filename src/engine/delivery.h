@@ -216,6 +216,13 @@ bool hw_delivery_checkpoint_due(const hw_delivery *d, int64_t now_ms);
 int hw_delivery_outstanding(const hw_delivery *d, hw_ranges *out, howdah_error *reterr);
 int hw_delivery_outstanding_without(const hw_delivery *d, int64_t first, int64_t last,
                                     hw_ranges *out, howdah_error *reterr);
+/*
+ * The same in the middle of a page with these holes, nothing being pending: of what is missing
+ * above passed, which was high when the page began, only the holes.  What a pass up to the last row
+ * that was offered would leave.
+ */
+int hw_delivery_outstanding_amid(const hw_delivery *d, int64_t passed, const hw_hole *holes,
+                                 size_t holes_n, hw_ranges *out, howdah_error *reterr);
 /* It is stored, and nothing has happened since it was asked for. */
 void hw_delivery_checkpointed(hw_delivery *d);
 

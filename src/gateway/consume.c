@@ -16,7 +16,9 @@
 #include "face/events.h"
 #include "face/subscriptions.h"
 #include "gateway/fields_in.h"
+#include "gateway/hand_out.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/scope.h"
 #include "gateway/server.h"
@@ -73,9 +75,8 @@ int gw_subscription_put(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
 /* -------------------------------------------------------------------- fetch */
 
-static int put_batch(gw_request *r, const howdah_batch *batch, howdah_error *reterr)
+int gw_put_batch(const gw_request *r, hw_buf *out, const howdah_batch *batch, howdah_error *reterr)
 {
-    hw_buf *out = &r->answer.body;
     int s = HOWDAH_OK;
 
     if (!batch) {
@@ -90,6 +91,8 @@ static int put_batch(gw_request *r, const howdah_batch *batch, howdah_error *ret
         s = face_event_json(howdah_batch_event(batch, i), out, reterr);
     }
     hw_buf_puts(out, "]}\n");
+    gw_count(r, GW_METER_BATCHES_FETCHED, s >= 0);
+    gw_count(r, GW_METER_EVENTS_FETCHED, s >= 0 ? (int64_t)howdah_batch_size(batch) : 0);
     return s;
 }
 
@@ -123,7 +126,7 @@ int gw_subscription_fetch(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     if (s == HOWDAH_END && gw_parking_wanted(r, wait_ms, look_ms(r)))
         return GW_AGAIN;
     if (s >= 0)
-        s = put_batch(r, batch, reterr);
+        s = gw_put_batch(r, &r->answer.body, batch, reterr);
     howdah_batch_free(batch);
     gw_answer_json(r, 200);
     return s;
@@ -159,6 +162,9 @@ int gw_subscription_ack(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = need("token", token, reterr);
     if (s >= 0)
         s = howdah_group_ack(bus, r->vars[0], token, upto, reterr);
+    if (s >= 0 && upto == 0)
+        gw_hand_out_spoken_for(r->gateway, token);
+    gw_count(r, GW_METER_ACKS, s >= 0);
     return done(r, s);
 }
 
@@ -182,6 +188,22 @@ int gw_subscription_nack(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = need("global_sequence", sequence > 0 ? "" : NULL, reterr);
     if (s >= 0)
         s = howdah_group_nack(bus, r->vars[0], token, sequence, error, after_ms, reterr);
+    gw_count(r, GW_METER_NACKS, s >= 0);
+    return done(r, s);
+}
+
+int gw_subscription_release(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    const char *token = NULL;
+    const gw_field fields[] = {{"token", GW_FIELD_TEXT, .text = &token}};
+    int s = gw_fields_take(r, fields, N(fields), reterr);
+
+    if (s >= 0)
+        s = need("token", token, reterr);
+    if (s >= 0)
+        s = howdah_group_release(bus, r->vars[0], token, reterr);
+    if (s >= 0)
+        gw_hand_out_spoken_for(r->gateway, token);
     return done(r, s);
 }
 

@@ -130,31 +130,33 @@ static int take(const gw_field *f, hw_str value, char **at, howdah_error *reterr
     return HOWDAH_OK;
 }
 
-int gw_fields_take(gw_request *r, const gw_field *fields, size_t n, howdah_error *reterr)
+int gw_object_take(hw_str object, const gw_field *fields, size_t n, char **at, howdah_error *reterr)
 {
-    hw_str body = {hw_buf_str(&r->body), r->body.len};
     hw_str key;
     hw_str value;
     size_t pos = 0;
-    char *at;
-    int s;
+    int s = face_object_check(object, reterr);
 
-    if (body.len == 0)
-        return HOWDAH_OK;
-    s = face_object_check(body, reterr);
-    if (s < 0)
-        return s;
-    hw_free(r->fields);
-    r->fields = at = hw_alloc(body.len + 1);
-    if (!at)
-        return hw_fail_no_memory(reterr);
-    while (s >= 0 && hw_json_member(body.s, body.len, &pos, &key, &value)) {
+    while (s >= 0 && hw_json_member(object.s, object.len, &pos, &key, &value)) {
         size_t i = 0;
 
         while (i < n && !hw_json_key_is(key, fields[i].name))
             i++;
-        s = i < n ? take(&fields[i], value, &at, reterr)
+        s = i < n ? take(&fields[i], value, at, reterr)
                   : face_unknown_field(key, fields, sizeof *fields, n, NULL, reterr);
     }
     return s;
+}
+
+/* Room for the texts of the body, and once more for those of objects in it. */
+int gw_fields_take(gw_request *r, const gw_field *fields, size_t n, howdah_error *reterr)
+{
+    hw_str body = {hw_buf_str(&r->body), r->body.len};
+    char *at;
+
+    if (body.len == 0)
+        return HOWDAH_OK;
+    hw_free(r->fields);
+    r->fields = at = hw_alloc(2 * body.len + 2);
+    return at ? gw_object_take(body, fields, n, &at, reterr) : hw_fail_no_memory(reterr);
 }

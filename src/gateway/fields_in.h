@@ -43,4 +43,9 @@ typedef struct gw_field {
 /* Errors: INVALID, with the field's name.  No body is an empty object. */
 int gw_fields_take(gw_request *r, const gw_field *fields, size_t n, howdah_error *reterr);
 
+/* The same of an object that is somewhere in the body; texts go to *at, which moves on.  It has
+   room behind the body's length in r->fields: texts of objects in a list are parts of the body. */
+int gw_object_take(hw_str object, const gw_field *fields, size_t n, char **at,
+                   howdah_error *reterr);
+
 #endif

@@ -40,6 +40,7 @@ typedef struct gw_options {
     int64_t sessions;    /* workers, each with a session of the store */
     int64_t connections; /* most at once */
     int64_t per_address; /* most from one address; 0: no limit of its own */
+    int64_t streams;     /* most server-sent streams at once */
     int64_t body_max;    /* bytes of one body */
     int64_t drain_ms;    /* how long an end waits for what runs */
     bool read_only;

@@ -16,9 +16,11 @@
 #include "base/text.h"
 #include "face/bindings.h"
 #include "face/job_in.h"
+#include "face/json_in.h"
 #include "face/queues.h"
 #include "gateway/fields_in.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/scope.h"
 #include "gateway/server.h"
@@ -41,6 +43,7 @@ typedef struct pushing {
     size_t n;
     size_t room;
     size_t payload_max;
+    const gw_trace *trace; /* of a job that names none */
     bool many;
     bool lines;
 } pushing;
@@ -70,7 +73,15 @@ static int add_job(pushing *p, hw_str object, howdah_error *reterr)
     }
     face_job_in_init(&in[p->n], p->payload_max);
     p->n++;
-    return face_job_in_parse(&in[p->n - 1], object, p->payload_max, reterr);
+    in += p->n - 1;
+    if (face_job_in_parse(in, object, p->payload_max, reterr) < 0)
+        return reterr->status;
+    if (!gw_trace_wanted(p->trace, (hw_str){in->headers.data, in->headers.len}))
+        return HOWDAH_OK;
+    gw_trace_add(&in->headers, p->trace);
+    in->job.headers = hw_buf_str(&in->headers);
+    in->job.headers_len = in->headers.len;
+    return hw_buf_check(&in->headers, reterr);
 }
 
 static int add_list(pushing *p, hw_str body, howdah_error *reterr)
@@ -155,13 +166,14 @@ static void put_pushed(gw_request *r, const pushing *p)
 
 int gw_queue_push(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    pushing p = {.payload_max = gw_payload_max(r->gateway)};
+    pushing p = {.payload_max = gw_payload_max(r->gateway), .trace = &r->trace};
     int s = take_jobs(r, &p, reterr);
 
     if (s >= 0 && p.n > 0)
         s = push_all(&p, bus, r->vars[0], reterr);
     if (s >= 0) {
         put_pushed(r, &p);
+        gw_count(r, GW_METER_JOBS_PUSHED, (int64_t)p.n);
         gw_waiting_wake(r->gateway->waiting);
     }
     pushing_done(&p);
@@ -212,6 +224,7 @@ int gw_queue_claim(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         return GW_AGAIN;
     if (s >= 0)
         s = put_jobs(&r->answer.body, jobs, reterr);
+    gw_count(r, GW_METER_JOBS_CLAIMED, s >= 0 ? (int64_t)howdah_jobs_count(jobs) : 0);
     howdah_jobs_free(jobs);
     gw_answer_json(r, 200);
     return s;
@@ -253,10 +266,11 @@ static int take_verdict(gw_request *r, const char *text, const char *duration, v
     return s;
 }
 
-static int say(gw_request *r, int status, const char *outcome)
+static int say(gw_request *r, int status, gw_meter meter, const char *outcome)
 {
     if (status < 0)
         return status;
+    gw_count(r, meter, 1);
     hw_buf_printf(&r->answer.body, "{\"ok\":true,\"outcome\":\"%s\"}\n", outcome);
     gw_answer_json(r, 200);
     return HOWDAH_OK;
@@ -269,7 +283,7 @@ int gw_job_complete(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_complete(bus, v.id, v.token, v.text, reterr);
-    return say(r, s, "completed");
+    return say(r, s, GW_METER_JOBS_COMPLETED, "completed");
 }
 
 int gw_job_fail(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -279,7 +293,7 @@ int gw_job_fail(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_fail(bus, v.id, v.token, v.text, reterr);
-    return say(r, s, "failed");
+    return say(r, s, GW_METER_JOBS_FAILED, "failed");
 }
 
 /* Without an attempt left it has failed instead. */
@@ -290,7 +304,9 @@ int gw_job_retry(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_retry(bus, v.id, v.token, v.ms, v.text, reterr);
-    return say(r, s, s == HOWDAH_END ? "failed" : "retry");
+    if (s == HOWDAH_END)
+        return say(r, s, GW_METER_JOBS_FAILED, "failed");
+    return say(r, s, GW_METER_JOBS_RETRIED, "retry");
 }
 
 int gw_job_extend(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -300,7 +316,7 @@ int gw_job_extend(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_extend(bus, v.id, v.token, v.ms, reterr);
-    return say(r, s, "extended");
+    return say(r, s, GW_METER_JOBS_EXTENDED, "extended");
 }
 
 int gw_job_release(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -312,22 +328,145 @@ int gw_job_release(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = howdah_job_release(bus, v.id, v.token, reterr);
     if (s >= 0)
         gw_waiting_wake(r->gateway->waiting);
-    return say(r, s, "released");
+    return say(r, s, GW_METER_JOBS_RELEASED, "released");
 }
 
-int gw_job_show(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+static int show_job(gw_request *r, howdah_bus *bus, int64_t id, howdah_error *reterr)
 {
     howdah_job *job = NULL;
-    int64_t id;
-    int s = job_id(r, &id, reterr);
+    int s = howdah_job_get(bus, id, &job, reterr);
 
-    if (s >= 0)
-        s = howdah_job_get(bus, id, &job, reterr);
     if (s >= 0)
         s = face_job_json(job, &r->answer.body, reterr);
     hw_buf_putc(&r->answer.body, '\n');
     howdah_job_free(job);
     gw_answer_json(r, 200);
+    return s;
+}
+
+int gw_job_show(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    int64_t id;
+    int s = job_id(r, &id, reterr);
+
+    return s < 0 ? s : show_job(r, bus, id, reterr);
+}
+
+int gw_job_cancel(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    const char *reason = NULL;
+    const gw_field fields[] = {{"reason", GW_FIELD_TEXT, .text = &reason}};
+    int64_t id;
+    int s = job_id(r, &id, reterr);
+
+    if (s >= 0)
+        s = gw_fields_take(r, fields, N(fields), reterr);
+    if (s >= 0)
+        s = howdah_job_cancel(bus, id, reason, reterr);
+    return s < 0 ? s : show_job(r, bus, id, reterr);
+}
+
+int gw_job_rerun(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    int64_t id;
+    int s = job_id(r, &id, reterr);
+
+    if (s >= 0)
+        s = howdah_job_rerun(bus, id, reterr);
+    gw_waiting_wake(r->gateway->waiting);
+    return s < 0 ? s : show_job(r, bus, id, reterr);
+}
+
+/* ---------------------------------------------------------- many at a time */
+
+static const char verdicts[] = "complete fail retry release extend";
+
+/* One of the list; its texts live as long as the request. */
+static int take_ack(gw_request *r, hw_str object, char **at, howdah_job_ack *ack,
+                    howdah_error *reterr)
+{
+    int64_t how = HOWDAH_VERDICT_COMPLETE;
+    int64_t after = INT64_MIN;
+    const gw_field fields[] = {
+        {"id", GW_FIELD_NUMBER, .number = &ack->id, .min = 1, .max = INT64_MAX},
+        {"token", GW_FIELD_NUMBER, .number = &ack->token, .min = 1, .max = INT64_MAX},
+        {"verdict", GW_FIELD_CHOICE, .number = &how, .choices = verdicts},
+        {"text", GW_FIELD_TEXT, .text = &ack->text},
+        {"after", GW_FIELD_DURATION, .number = &after},
+    };
+    int s = gw_object_take(object, fields, N(fields), at, reterr);
+
+    (void)r;
+    if (s < 0)
+        return s;
+    if (ack->id == 0 || ack->token == 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, ack->id == 0 ? "id" : "token", "is needed");
+    ack->verdict = (howdah_verdict)how;
+    if (after != INT64_MIN)
+        ack->after_ms = after;
+    else
+        ack->after_ms = how == HOWDAH_VERDICT_RETRY ? HOWDAH_AFTER_BACKOFF : 0;
+    return HOWDAH_OK;
+}
+
+static int take_acks(gw_request *r, hw_str list, howdah_job_ack *acks, size_t *ret_n,
+                     howdah_error *reterr)
+{
+    char *at = r->fields + r->body.len + 1; /* behind the texts of the body itself */
+    hw_str item;
+    size_t pos = 0;
+    size_t n = 0;
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && hw_json_item(list.s, list.len, &pos, &item)) {
+        if (n == HOWDAH_JOBS_MAX)
+            return hw_fail(reterr, HOWDAH_LIMIT, "more than %d jobs", HOWDAH_JOBS_MAX);
+        acks[n] = (howdah_job_ack)HOWDAH_JOB_ACK_INIT;
+        s = take_ack(r, item, &at, &acks[n], reterr);
+        if (s < 0)
+            hw_error_at(reterr, n);
+        n++;
+    }
+    *ret_n = n;
+    return s;
+}
+
+static void put_acked(hw_buf *out, const howdah_job_ack *acks, size_t n)
+{
+    static const char *const outcomes[] = {[HOWDAH_ACKED_LOST] = "lost",
+                                           [HOWDAH_ACKED_DONE] = "done",
+                                           [HOWDAH_ACKED_FAILED] = "failed"};
+
+    hw_buf_puts(out, "{\"acks\":[");
+    for (size_t i = 0; i < n; i++)
+        hw_buf_printf(out, "%s{\"id\":%" PRId64 ",\"outcome\":\"%s\"}", i > 0 ? "," : "",
+                      acks[i].id, outcomes[acks[i].outcome]);
+    hw_buf_puts(out, "]}\n");
+}
+
+int gw_jobs_ack(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    const char *list = NULL;
+    size_t len = 0;
+    const gw_field fields[] = {{"acks", GW_FIELD_RAW, .text = &list, .length = &len}};
+    howdah_job_ack *acks = NULL;
+    size_t n = 0;
+    int s = gw_fields_take(r, fields, N(fields), reterr);
+
+    if (s >= 0 && (!list || hw_json_kind(list, len) != 'a'))
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "acks", "expected a list");
+    if (s >= 0 && !(acks = hw_calloc(HOWDAH_JOBS_MAX, sizeof *acks)))
+        s = hw_fail_no_memory(reterr);
+    if (s >= 0)
+        s = take_acks(r, (hw_str){list, len}, acks, &n, reterr);
+    if (s >= 0 && n > 0)
+        s = howdah_jobs_ack(bus, acks, n, reterr);
+    if (s >= 0) {
+        put_acked(&r->answer.body, acks, n);
+        gw_answer_json(r, 200);
+        gw_waiting_wake(r->gateway->waiting);
+    }
+    hw_free(acks);
     return s;
 }
 
@@ -377,6 +516,54 @@ int gw_queue_show(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     int s = howdah_queues_walk(bus, r->vars[0], on_one_queue, &r->answer.body, reterr);
 
     hw_buf_putc(&r->answer.body, '\n');
+    gw_answer_json(r, 200);
+    return s;
+}
+
+/* Each setting by its key, as "howdah queue set" takes it; a number may be a number. */
+static int take_setting(hw_str key, hw_str value, howdah_queue_options *o, howdah_error *reterr)
+{
+    hw_buf name = HW_BUF_INIT(256);
+    hw_buf text = HW_BUF_INIT(256);
+    int s;
+
+    hw_json_unescape(key.s, key.len, &name);
+    if (hw_json_kind(value.s, value.len) == 's')
+        hw_json_unescape(value.s + 1, value.len - 2, &text);
+    else
+        hw_buf_put(&text, value.s, value.len);
+    s = hw_buf_check(&name, reterr);
+    if (s >= 0)
+        s = hw_buf_check(&text, reterr);
+    if (s >= 0)
+        s = howdah_queue_options_set(o, hw_buf_str(&name), hw_buf_str(&text), reterr);
+    hw_buf_done(&name);
+    hw_buf_done(&text);
+    return s;
+}
+
+int gw_queue_configure(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    howdah_queue_options o = HOWDAH_QUEUE_OPTIONS_INIT;
+    hw_str body = {hw_buf_str(&r->body), r->body.len};
+    hw_str key;
+    hw_str value;
+    size_t pos = 0;
+    int s = body.len > 0 ? face_object_check(body, reterr) : HOWDAH_OK;
+
+    while (s >= 0 && body.len > 0 && hw_json_member(body.s, body.len, &pos, &key, &value))
+        s = take_setting(key, value, &o, reterr);
+    if (s >= 0)
+        s = howdah_queue_configure(bus, r->vars[0], &o, reterr);
+    return s < 0 ? s : gw_queue_show(r, bus, reterr);
+}
+
+int gw_queue_purge(gw_request *r, howdah_bus *bus, howdah_error *reterr)
+{
+    int64_t n = 0;
+    int s = howdah_queue_purge(bus, r->vars[0], &n, reterr);
+
+    hw_buf_printf(&r->answer.body, "{\"count\":%" PRId64 "}\n", n);
     gw_answer_json(r, 200);
     return s;
 }

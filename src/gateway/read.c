@@ -501,6 +501,26 @@ static int on_change(void *ctx, howdah_change change, const howdah_event *before
     return check_room(w);
 }
 
+/* Asked for before the first change, each of which says it; what is final then stays so. */
+static int ask_knowledge(howdah_bus *bus, const howdah_diff_options *diff, walk *w,
+                         howdah_error *reterr)
+{
+    howdah_query_options o = HOWDAH_QUERY_OPTIONS_INIT;
+    howdah_reader *reader = NULL;
+    int s;
+
+    if (diff->to_us == HOWDAH_NO_TIME)
+        return HOWDAH_OK;
+    o.view = HOWDAH_VIEW_AS_OF;
+    o.known_at_us = diff->to_us;
+    o.limit = 1;
+    s = howdah_query_open(bus, &o, &reader, reterr);
+    if (s >= 0)
+        (void)howdah_reader_knowledge(reader, &w->knowledge);
+    howdah_reader_close(reader);
+    return s;
+}
+
 int gw_diff(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     howdah_diff_options o = HOWDAH_DIFF_OPTIONS_INIT;
@@ -518,7 +538,9 @@ int gw_diff(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = gw_arg_number(r, "limit", 1, INT64_MAX, &o.limit, reterr);
     hw_buf_puts(w.out, "{\"changes\":[");
     if (s >= 0)
-        s = howdah_diff(bus, &o, on_change, &w, &w.knowledge, reterr);
+        s = ask_knowledge(bus, &o, &w, reterr);
+    if (s >= 0)
+        s = howdah_diff(bus, &o, on_change, &w, NULL, reterr);
     hw_buf_puts(w.out, "]");
     put_knowledge(w.out, &w.knowledge);
     hw_buf_puts(w.out, "}\n");

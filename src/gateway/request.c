@@ -1,8 +1,5 @@
 /*
  * request.c - see request.h.
- *
- * A URL is decoded here, not by libmicrohttpd: "/v1/streams/a%2Fb" is the stream "a/b", and a path
- * that was decoded before it was cut could not be told from two segments.
  */
 #include "gateway/request.h"
 
@@ -19,12 +16,14 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "gateway/access.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/problem.h"
 #include "gateway/routes.h"
 #include "gateway/scope.h"
 #include "gateway/server.h"
 #include "gateway/stream.h"
+#include "gateway/url.h"
 
 #define ANSWER_BYTES_MAX ((size_t)160 * 1024 * 1024)
 #define HEADERS_BYTES_MAX ((size_t)16 * 1024)
@@ -137,123 +136,6 @@ bool gw_accepts(const gw_request *r, const char *content_type)
     return false;
 }
 
-/* ------------------------------------------------------------------ decoding */
-
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Into *at, with a NUL, and moves it on.  NULL: not well-formed, or not UTF-8, or it has a NUL. */
-static const char *decode(hw_str raw, bool plus_is_space, char **at)
-{
-    char *out = *at;
-    size_t n = 0;
-
-    for (size_t i = 0; i < raw.len; i++) {
-        char c = raw.s[i];
-
-        if (c == '%') {
-            int high = raw.len - i > 2 ? hex_of(raw.s[i + 1]) : -1;
-            int low = raw.len - i > 2 ? hex_of(raw.s[i + 2]) : -1;
-
-            if (high < 0 || low < 0 || high + low == 0)
-                return NULL;
-            c = (char)(high << 4 | low);
-            i += 2;
-        } else if (c == '+' && plus_is_space) {
-            c = ' ';
-        }
-        out[n++] = c;
-    }
-    out[n] = '\0';
-    *at = out + n + 1;
-    return hw_utf8_valid(out, n) ? out : NULL;
-}
-
-static int decode_vars(gw_request *r, const hw_str raw[GW_VARS_MAX], char **at,
-                       howdah_error *reterr)
-{
-    for (size_t i = 0; i < GW_VARS_MAX && raw[i].s; i++) {
-        r->vars[i] = decode(raw[i], false, at);
-        if (!r->vars[i])
-            return hw_fail_field(reterr, HOWDAH_INVALID, "path",
-                                 "is not percent-encoded UTF-8 without NUL");
-    }
-    return HOWDAH_OK;
-}
-
-/* I2: whether the route's list has this name. */
-static bool is_listed(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-
-    while (list && *list) {
-        size_t len = strcspn(list, " ");
-
-        if (len == n && strncmp(list, name, n) == 0)
-            return true;
-        list += len + (list[len] == ' ');
-    }
-    return false;
-}
-
-/* A name from outside goes into a message only if it is one. */
-static int unknown_arg(const gw_request *r, const char *name, howdah_error *reterr)
-{
-    int s;
-
-    for (const char *c = name; *c; c++)
-        if (*c < 0x21 || *c > 0x7e || c - name > 30)
-            return hw_fail(reterr, HOWDAH_INVALID, "unknown argument with a name of %zu bytes",
-                           strlen(name));
-    s = hw_fail_field(reterr, HOWDAH_INVALID, name, "unknown argument");
-    return hw_advise(reterr, s, r->route->args ? "known here: %s" : "there are none here%s",
-                     r->route->args ? r->route->args : "");
-}
-
-static int take_arg(gw_request *r, hw_str raw, char **at, howdah_error *reterr)
-{
-    const char *equals = memchr(raw.s, '=', raw.len);
-    hw_str name = {raw.s, equals ? (size_t)(equals - raw.s) : raw.len};
-    hw_str value = equals ? (hw_str){equals + 1, raw.len - name.len - 1} : HW_STR_LIT("");
-    gw_arg arg = {decode(name, true, at), NULL};
-
-    if (arg.name)
-        arg.value = decode(value, true, at);
-    if (!arg.value)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "query",
-                             "is not percent-encoded UTF-8 without NUL");
-    if (!is_listed(r->route->args, arg.name))
-        return unknown_arg(r, arg.name, reterr);
-    if (find_arg(r, arg.name) && strcmp(arg.name, "header") != 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, arg.name, "is given twice");
-    if (r->args_n == GW_ARGS_MAX)
-        return hw_fail(reterr, HOWDAH_INVALID, "more than %d arguments", GW_ARGS_MAX);
-    r->args[r->args_n++] = arg;
-    return HOWDAH_OK;
-}
-
-static int decode_args(gw_request *r, hw_str query, char **at, howdah_error *reterr)
-{
-    int s = HOWDAH_OK;
-
-    while (s >= 0 && query.len > 0) {
-        const char *end = memchr(query.s, '&', query.len);
-        hw_str raw = {query.s, end ? (size_t)(end - query.s) : query.len};
-        size_t n = raw.len + (end != NULL);
-
-        if (raw.len > 0)
-            s = take_arg(r, raw, at, reterr);
-        query = (hw_str){query.s + n, query.len - n};
-    }
-    return s;
-}
-
 /* ------------------------------------------------------------------ answers */
 
 void gw_answer_header(gw_request *r, const char *name, const char *fmt, ...)
@@ -290,6 +172,7 @@ void gw_answer_error(gw_request *r, const howdah_error *err)
     if (r->challenge)
         gw_answer_header(r, "WWW-Authenticate", "%s", r->challenge);
     gw_problem_put(&r->answer.body, err, http_status, r->id);
+    gw_meters_problem(r->gateway->meters, err);
     r->state = GW_ANSWERED;
 }
 
@@ -328,7 +211,7 @@ gw_request *gw_request_new(struct gw_gateway *gateway, const char *url)
         return NULL;
     r->gateway = gateway;
     r->begun_us = hw_clock_mono_us();
-    r->until_ms = hw_clock_mono_ms() + ARRIVE_MS;
+    atomic_init(&r->arrive_ms, hw_clock_mono_ms() + ARRIVE_MS);
     r->url = hw_strdup(url);
     r->body = (hw_buf)HW_BUF_INIT((size_t)gateway->options.body_max + 1);
     r->answer.body = (hw_buf)HW_BUF_INIT(ANSWER_BYTES_MAX);
@@ -416,7 +299,7 @@ static bool check_type(gw_request *r)
 {
     const char *types = r->route->body;
 
-    if (!types || is_listed(types, "*/*"))
+    if (!types || gw_word_is_listed(types, "*/*"))
         return true;
     while (*types) {
         char type[64];
@@ -438,16 +321,11 @@ static bool check_type(gw_request *r)
     return false;
 }
 
-static bool decode_all(gw_request *r, hw_str query, const hw_str vars[GW_VARS_MAX])
+static bool decode_url(gw_request *r, hw_str query, const hw_str vars[GW_VARS_MAX])
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    size_t room = strlen(r->url) + 2 * (size_t)GW_ARGS_MAX + GW_VARS_MAX + 2;
-    char *at = r->texts = hw_calloc(1, room);
-    int s = at ? decode_vars(r, vars, &at, &err) : hw_fail_no_memory(&err);
+    int s = gw_url_decode(r, query, vars, &err);
 
-    if (s >= 0)
-        s = decode_args(r, query, &at, &err);
-    assert(!r->texts || at <= r->texts + room);
     if (s < 0)
         gw_answer_error(r, &err);
     return s >= 0;
@@ -463,6 +341,7 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
 
     r->connection = connection;
     r->method = known_method(method);
+    (void)gw_trace_take(&r->trace, gw_header(r, "traceparent"), gw_header(r, "tracestate"));
     if (!r->method) {
         r->method = "GET";
         refuse(r, 405, HOWDAH_MISUSE, "", "no such method");
@@ -490,7 +369,7 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
         refuse(r, 403, HOWDAH_READ_ONLY, "", "this gateway only reads");
         return;
     }
-    (void)decode_all(r, query, vars);
+    (void)decode_url(r, query, vars);
 }
 
 void gw_request_take(gw_request *r, const char *bytes, size_t n)
@@ -553,8 +432,7 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
     if (gw_stream_is_sending(r)) {
         if (bus && gw_access_make_sure(r, bus, err) < 0)
             bus = NULL;
-        gw_stream_run(r->answer.stream, bus, err);
-        resume(r);
+        r->answer.stream->ops->run(r->answer.stream, bus, err);
         return !(err->flags & HOWDAH_HANDLE_DEAD);
     }
     r->wakes = gw_waiting_wakes(r->gateway->waiting);
@@ -565,12 +443,13 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
     if (bus && s >= 0)
         s = r->route->handler(r, bus, err);
     good = !(s < 0 && (err->flags & HOWDAH_HANDLE_DEAD));
+    if (s == GW_SUBMITTED)
+        return true;
     if (s == GW_AGAIN && !r->last_try) {
         gw_waiting_park(r->gateway->waiting, r);
         return good;
     }
-    conclude(r, s, err);
-    resume(r);
+    gw_request_done(r, s, err);
     return good;
 }
 
@@ -591,11 +470,33 @@ static void give_to_worker(gw_request *r)
         refuse_busy(r);
 }
 
+void gw_request_done(gw_request *r, int status, const howdah_error *err)
+{
+    conclude(r, status, err);
+    resume(r);
+}
+
+static void submit(gw_request *r)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = r->unsure ? GW_AGAIN : gw_scope_check_route(r, NULL, &err);
+
+    if (s == HOWDAH_OK)
+        s = r->route->handler(r, NULL, &err);
+    if (s == GW_SUBMITTED)
+        return;
+    if (s == GW_AGAIN)
+        give_to_worker(r);
+    else
+        gw_request_done(r, s, &err);
+}
+
 bool gw_request_run(gw_request *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
 
     assert(r->state == GW_ARRIVING);
+    atomic_store(&r->arrive_ms, 0);
     if (r->body_too_large) {
         refuse(r, 413, HOWDAH_LIMIT, "send it in parts",
                "the body is over the limit of %" PRId64 " bytes", r->gateway->options.body_max);
@@ -608,7 +509,10 @@ bool gw_request_run(gw_request *r)
     if (!(r->route->flags & GW_NO_STORE)) {
         r->state = GW_WORKING;
         MHD_suspend_connection(r->connection);
-        give_to_worker(r);
+        if (r->route->flags & GW_SUBMITS)
+            submit(r);
+        else
+            give_to_worker(r);
         return true;
     }
     conclude(r, r->route->handler(r, NULL, &err), &err);

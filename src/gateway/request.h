@@ -11,6 +11,7 @@
 #ifndef HW_GATEWAY_REQUEST_H
 #define HW_GATEWAY_REQUEST_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "gateway/pool.h"
+#include "gateway/trace_context.h"
 
 struct MHD_Connection;
 struct gw_route;
@@ -35,6 +37,8 @@ struct gw_token_list;
 
 /* What a handler returns when there is nothing yet: the request is parked, and tried again. */
 #define GW_AGAIN 2
+/* And when somebody else will call gw_request_done(); by then the request may be gone. */
+#define GW_SUBMITTED 3
 
 typedef struct gw_arg {
     const char *name;
@@ -65,6 +69,7 @@ typedef struct gw_request {
     struct gw_request *previous;
     gw_state state;
     char id[HW_UUID_TEXT + 1];
+    gw_trace trace;     /* that it belongs to */
     const char *method; /* a constant */
     char *url;          /* as it came, for the log */
     char *texts;        /* what vars and args point into */
@@ -74,14 +79,16 @@ typedef struct gw_request {
     hw_buf body;
     char *fields; /* texts of its fields (fields_in.h) */
     bool body_too_large;
+    bool ids_in_use; /* append.c: ids of it are stored already */
     gw_answer answer;
     int64_t begun_us;
-    int64_t until_ms; /* by then its body is here, or the answer */
+    int64_t bytes_out;      /* of the answer's body, so far */
+    atomic_llong arrive_ms; /* by then its body has to be here; 0: it is */
     gw_job job;
     /* Of a handler that returns GW_AGAIN: it is not tried again after this. */
     int64_t wait_until_ms;
     int64_t look_ms;           /* when it is tried again at the latest */
-    struct gw_request *parked; /* the next that is parked */
+    struct gw_request *parked; /* the next that is parked, or waits for metrics */
     uint64_t wakes;            /* that there had been when it was tried */
     /* access.c: who asks. */
     char client[GW_CLIENT_SIZE];  /* the address; "": not known */
@@ -134,6 +141,8 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
 void gw_request_take(gw_request *r, const char *bytes, size_t n);
 /* All of it is here.  True: a worker has it now, and the connection is suspended. */
 bool gw_request_run(gw_request *r);
+/* What a handler has submitted is done: the answer is there, or the error. */
+void gw_request_done(gw_request *r, int status, const howdah_error *err);
 /* It was parked, and its time has come, or something may be there. */
 void gw_request_again(gw_request *r);
 

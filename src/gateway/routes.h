@@ -21,7 +21,10 @@ typedef int gw_handler(gw_request *r, howdah_bus *bus, howdah_error *reterr);
 #define GW_NO_STORE 0x1u
 #define GW_WRITES 0x2u /* refused by a gateway that is read-only */
 #define GW_WAITS 0x4u  /* may be parked: its deadline is its own */
-#define GW_WHOLE 0x8u  /* shows the whole bus: not for a token with scopes */
+/* Its handler is called in the thread that speaks HTTP first, with no bus; it hands over and
+   returns GW_SUBMITTED, or returns GW_AGAIN to be called in a worker. */
+#define GW_SUBMITS 0x8u
+#define GW_WHOLE 0x10u  /* shows the whole bus: not for a token with scopes */
 
 typedef struct gw_route {
     const char *method;

@@ -18,6 +18,7 @@ typedef struct row {
 
 static const row rows[] = {
     {"Any", "(any)"},
+    {"Text", "(any)"},
     {"Health", "status:string! uptime_s:integer!"},
     {"Ready", "status:string! store:string! schema:string!"},
     {"Version", "name:string! version:string! api:string!"},
@@ -39,6 +40,14 @@ static const row rows[] = {
      "recorded_at:string?"},
     {"Events", "events:[]#Event! next:string? final:boolean asked_at:string"},
     {"Trace", "events:[]any!"},
+    {"State", "snapshot:object? events:[]#Event!"},
+    {"Snapshots", "snapshots:[]any!"},
+    {"QueueSettings", "(object)"},
+    {"Cancel", "reason:string?"},
+    {"JobAck", "id:integer! token:any! verdict:string text:string? after:any"},
+    {"JobAcks", "acks:[]#JobAck!"},
+    {"JobAcked", "id:integer! outcome:string!"},
+    {"JobsAcked", "acks:[]#JobAcked!"},
     {"Changes", "changes:[]any! final:boolean! asked_at:string?"},
     {"Correction",
      "reason:string! data:any valid_time:string? retract:boolean expect_revision:integer "

@@ -68,6 +68,7 @@ static void log_access(gw_gateway *g, const gw_request *r)
     hw_buf line = HW_BUF_INIT(65536);
     hw_buf url = HW_BUF_INIT(65536);
     char time[HW_TIME_TEXT + 1];
+    char trace[GW_TRACE_ID_TEXT + 1];
 
     if (!g->options.log || g->options.log_format == GW_LOG_OFF)
         return;
@@ -76,13 +77,18 @@ static void log_access(gw_gateway *g, const gw_request *r)
         hw_json_put_string(&url, r->url, strlen(r->url));
     else
         hw_buf_puts(&url, json ? "null" : "-");
-    hw_buf_printf(
-        &line,
-        json ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\",\"url\":%s,"
-               "\"status\":%d,\"bytes_in\":%zu,\"ms\":%.3f}"
-             : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
-        time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url),
-        r->answer.http_status, r->body.len, ms);
+    hw_buf_printf(&line,
+                  json
+                      ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
+                        "\"bytes_in\":%zu,\"ms\":%.3f"
+                      : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
+                  time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
+                  r->body.len, ms);
+    if (r->trace.parent[0]) {
+        gw_trace_id(&r->trace, trace);
+        hw_buf_printf(&line, json ? ",\"trace_id\":\"%s\"" : " trace_id=%s", trace);
+    }
+    hw_buf_puts(&line, json ? "}" : "");
     if (!line.broken)
         g->options.log(g->options.log_ctx, HOWDAH_LOG_INFO, hw_buf_str(&line));
     hw_buf_done(&url);
@@ -111,8 +117,124 @@ static void unlist_request(gw_gateway *g, gw_request *r)
         g->requests = r->next;
     if (r->next)
         r->next->previous = r->previous;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* Only now: what a request had may have needed the gateway to the end. */
+static void count_down(gw_gateway *g)
+{
+    (void)pthread_mutex_lock(&g->lock);
     if (--g->requests_n == 0)
         (void)pthread_cond_broadcast(&g->quiet);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* -------------------------------------------------------------- connections */
+
+/* Between two requests its time runs: a first line that comes byte by byte is one that does not
+   come. */
+typedef struct gw_connection {
+    struct gw_connection *next;
+    struct gw_connection *previous;
+    int fd;
+    atomic_llong idle_ms; /* since then it has had no request; 0: it has one */
+} gw_connection;
+
+static void list_connection(gw_gateway *g, gw_connection *c)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    c->next = g->connections;
+    if (c->next)
+        c->next->previous = c;
+    g->connections = c;
+    g->connections_n++;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+static void unlist_connection(gw_gateway *g, gw_connection *c)
+{
+    (void)pthread_mutex_lock(&g->lock);
+    if (c->previous)
+        c->previous->next = c->next;
+    else
+        g->connections = c->next;
+    if (c->next)
+        c->next->previous = c->previous;
+    g->connections_n--;
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    gw_gateway *g = ctx;
+    gw_connection *c = *socket_context;
+    const union MHD_ConnectionInfo *info;
+
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (c)
+            unlist_connection(g, c);
+        hw_free(c);
+        *socket_context = NULL;
+        return;
+    }
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    c = info ? hw_calloc(1, sizeof *c) : NULL;
+    if (!c)
+        return; /* its time is not watched, then; libmicrohttpd's own limit holds */
+    c->fd = info->connect_fd;
+    atomic_init(&c->idle_ms, hw_clock_mono_ms());
+    *socket_context = c;
+    list_connection(g, c);
+}
+
+static void set_idle(struct MHD_Connection *connection, int64_t idle_ms)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    if (info && info->socket_context)
+        atomic_store(&((gw_connection *)info->socket_context)->idle_ms, idle_ms);
+}
+
+/* What libmicrohttpd cannot say in the middle of a body. */
+static void tell_too_slow(const gw_gateway *g, int fd)
+{
+    static const char text[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+                               "Content-Type: application/problem+json\r\n"
+                               "Content-Length: 130\r\n\r\n"
+                               "{\"type\":\"urn:howdah:problem:timeout\",\"title\":"
+                               "\"Request Timeout\",\"status\":408,\"detail\":"
+                               "\"the body came too slowly\",\"code\":\"TIMEOUT\"}\n";
+
+    if (!g->tls)
+        (void)send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void gw_sweep(gw_gateway *g)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    (void)pthread_mutex_lock(&g->lock);
+    for (gw_request *r = g->requests; r; r = r->next) {
+        int64_t arrive_ms = atomic_load(&r->arrive_ms);
+        const union MHD_ConnectionInfo *info;
+
+        if (arrive_ms == 0 || now < arrive_ms)
+            continue;
+        atomic_store(&r->arrive_ms, 0);
+        info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        if (!info)
+            continue;
+        tell_too_slow(g, info->connect_fd);
+        (void)shutdown(info->connect_fd, SHUT_RDWR);
+    }
+    for (gw_connection *c = g->connections; c; c = c->next) {
+        int64_t idle_ms = atomic_load(&c->idle_ms);
+
+        if (idle_ms > 0 && now - idle_ms > IDLE_S * INT64_C(1000))
+            (void)shutdown(c->fd, SHUT_RDWR);
+    }
     (void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -124,6 +246,7 @@ static void *on_uri(void *ctx, const char *uri, struct MHD_Connection *connectio
 
     if (r) {
         r->connection = connection;
+        set_idle(connection, 0);
         list_request(g, r);
     }
     return r;
@@ -135,15 +258,17 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **co
     gw_gateway *g = ctx;
     gw_request *r = *con_cls;
 
-    (void)connection;
     (void)how;
     if (!r)
         return;
     *con_cls = NULL;
+    set_idle(connection, hw_clock_mono_ms());
     if (r->answer.http_status != 0)
         log_access(g, r);
+    gw_meters_request_ends(g->meters, r);
     unlist_request(g, r);
     gw_request_free(r);
+    count_down(g);
 }
 
 /* ----------------------------------------------------------------- answers */
@@ -157,6 +282,7 @@ static struct MHD_Response *response_of(gw_request *r)
 
     if (r->answer.stream)
         return gw_stream_response(r->answer.stream);
+    r->bytes_out = (int64_t)n;
     if (n == 0)
         return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
     data = hw_buf_take(&r->answer.body);
@@ -199,6 +325,7 @@ static enum MHD_Result send_answer(gw_request *r)
         return MHD_NO;
     add_headers(r, response);
     r->state = GW_SENDING;
+    gw_meters_answer_begins(r->gateway->meters, r);
     result = MHD_queue_response(r->connection, (unsigned)r->answer.http_status, response);
     MHD_destroy_response(response);
     return result;
@@ -393,6 +520,7 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, gw_tls_callback()},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)GW_TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL}};
+    struct MHD_Daemon *daemon;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     int fd = -1;
     int s = listen_somewhere(g, &fd, reterr);
@@ -400,16 +528,19 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
     if (s < 0)
         return s;
     tell_address(g, fd);
-    g->daemon = MHD_start_daemon(
+    daemon = MHD_start_daemon(
         g->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, g, MHD_OPTION_LISTEN_SOCKET,
         fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g, MHD_OPTION_URI_LOG_CALLBACK, on_uri, g,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
         NULL, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)g->options.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         (unsigned)g->options.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_ARRAY, g->tls ? tls : tls + 2, MHD_OPTION_END);
-    if (g->daemon)
+    (void)pthread_mutex_lock(&g->lock);
+    g->daemon = daemon; /* its threads may answer already */
+    (void)pthread_mutex_unlock(&g->lock);
+    if (daemon)
         return HOWDAH_OK;
     (void)close(fd);
     return hw_fail(reterr, HOWDAH_FAILED, "the HTTP server could not be started on %s", g->address);
@@ -456,13 +587,18 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
     g->options = *options;
     g->url = hw_strdup(options->url);
     g->listen = hw_strdup(options->listen ? options->listen : "127.0.0.1:4460");
-    if (!g->url || !g->listen)
+    g->meters = gw_meters_new();
+    if (!g->url || !g->listen || !g->meters)
         return hw_fail_no_memory(reterr);
     g->started_us = hw_clock_wall_us();
     pool = (gw_pool_options){g->url, options->settings, (size_t)options->sessions, WAITING_MAX};
     s = gw_pool_new(&pool, &g->pool, reterr);
     if (s >= 0)
         s = gw_waiting_new(g, &g->waiting, reterr);
+    if (s >= 0)
+        s = gw_relay_new(g, &g->relay, reterr);
+    if (s >= 0)
+        s = gw_scrape_new(g, &g->scrape, reterr);
     if (s >= 0)
         s = prepare_access(g, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
@@ -476,6 +612,7 @@ int gw_start(const gw_options *options, gw_gateway **ret_gateway, howdah_error *
     if (!g)
         return hw_fail_no_memory(reterr);
     (void)pthread_mutex_init(&g->lock, NULL);
+    (void)pthread_mutex_init(&g->publisher_lock, NULL);
     (void)pthread_cond_init(&g->quiet, NULL);
     s = start(g, options, reterr);
     if (s < 0) {
@@ -513,6 +650,7 @@ static void drain(gw_gateway *g, int64_t for_ms)
 static void give_up(gw_gateway *g)
 {
     gw_pool_interrupt(g->pool);
+    gw_scrape_interrupt(g->scrape);
     (void)pthread_mutex_lock(&g->lock);
     for (gw_request *r = g->requests; r; r = r->next) {
         const union MHD_ConnectionInfo *info =
@@ -536,16 +674,23 @@ void gw_stop(gw_gateway *g)
         if (fd >= 0)
             (void)close(fd);
         gw_waiting_end(g->waiting);
+        gw_relay_end(g->relay);
         drain(g, g->options.drain_ms);
         if (g->requests_n > 0) {
             give_up(g);
             drain(g, 5000);
         }
     }
+    howdah_publisher_free(atomic_load(&g->publisher));
+    gw_relay_free(g->relay);
+    gw_scrape_end(g->scrape);
     gw_waiting_free(g->waiting);
     gw_pool_free(g->pool);
     if (g->daemon)
         MHD_stop_daemon(g->daemon);
+    (void)pthread_mutex_destroy(&g->publisher_lock);
+    gw_scrape_free(g->scrape);
+    gw_meters_free(g->meters);
     gw_tokens_free(g->tokens);
     gw_attempts_free(g->attempts);
     gw_tls_free(g->tls);

@@ -12,18 +12,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/relay.h"
 #include "gateway/attempts.h"
 #include "gateway/gateway.h"
+#include "gateway/meters.h"
 #include "gateway/pool.h"
 #include "gateway/request.h"
+#include "gateway/scrape.h"
 #include "gateway/tls.h"
 #include "gateway/tokens.h"
 #include "gateway/waiting.h"
 
 /* Of all bodies and answers that are held at the same time. */
 #define GW_HELD_BYTES_MAX ((size_t)256 * 1024 * 1024)
-
-typedef struct gw_connection gw_connection;
 
 struct gw_gateway {
     gw_options options;
@@ -33,6 +34,11 @@ struct gw_gateway {
     struct MHD_Daemon *daemon;
     gw_pool *pool;
     gw_waiting *waiting;
+    gw_relay *relay;
+    _Atomic(howdah_publisher *) publisher; /* NULL: not opened yet */
+    pthread_mutex_t publisher_lock;        /* held while it is opened */
+    gw_meters *meters;
+    gw_scrape *scrape;
     gw_tokens *tokens;
     gw_attempts *attempts;
     gw_tls *tls; /* NULL: none */
@@ -40,14 +46,20 @@ struct gw_gateway {
     pthread_cond_t quiet; /* no request is left */
     gw_request *requests;
     size_t requests_n;
-    gw_connection *connections;
-    atomic_size_t held; /* bytes of bodies */
+    struct hand_out *hand_outs; /* hand_out.c */
+    struct gw_connection *connections;
+    size_t connections_n;
+    atomic_size_t held;    /* bytes of bodies */
+    atomic_size_t streams; /* server-sent ones */
     atomic_bool stopping;
     int64_t started_us;
 };
 
 /* Of one event or job, by the settings. */
 size_t gw_payload_max(const gw_gateway *gateway);
+
+/* I1 of server.c: ends what takes too long.  Called by the clock, about once a second. */
+void gw_sweep(gw_gateway *gateway);
 
 void gw_log(const gw_gateway *gateway, int level, const char *fmt, ...) HW_PRINTF(3, 4);
 

@@ -11,6 +11,7 @@
 #include "gateway/server.h"
 
 #define TICK_MS 20
+#define SWEEP_MS 1000
 
 struct gw_waiting {
     gw_gateway *gateway;
@@ -53,13 +54,10 @@ static gw_request *take_due(gw_waiting *w, int64_t now)
 static void sleep_until_some(gw_waiting *w)
 {
     struct timespec until;
+    long ms = w->first ? TICK_MS : SWEEP_MS - 1;
 
-    if (!w->first) {
-        (void)pthread_cond_wait(&w->some, &w->lock);
-        return;
-    }
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += TICK_MS * 1000000L;
+    until.tv_nsec += ms * 1000000L;
     if (until.tv_nsec >= 1000000000L) {
         until.tv_nsec -= 1000000000L;
         until.tv_sec++;
@@ -67,24 +65,36 @@ static void sleep_until_some(gw_waiting *w)
     (void)pthread_cond_timedwait(&w->some, &w->lock, &until);
 }
 
+static void run_due(gw_request *due)
+{
+    while (due) {
+        gw_request *next = due->parked;
+
+        gw_request_again(due);
+        due = next;
+    }
+}
+
 static void *tick(void *arg)
 {
     gw_waiting *w = arg;
+    int64_t swept_ms = hw_clock_mono_ms();
 
     (void)pthread_mutex_lock(&w->lock);
     while (!w->over) {
-        gw_request *due = take_due(w, hw_clock_mono_ms());
+        int64_t now = hw_clock_mono_ms();
+        gw_request *due = take_due(w, now);
+        bool sweeps = now - swept_ms >= SWEEP_MS;
 
-        if (!due) {
+        if (!due && !sweeps) {
             sleep_until_some(w);
             continue;
         }
         (void)pthread_mutex_unlock(&w->lock);
-        while (due) {
-            gw_request *next = due->parked;
-
-            gw_request_again(due);
-            due = next;
+        run_due(due);
+        if (sweeps) {
+            swept_ms = now;
+            gw_sweep(w->gateway);
         }
         (void)pthread_mutex_lock(&w->lock);
     }

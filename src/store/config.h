@@ -22,6 +22,7 @@ typedef struct hw_config {
     int64_t connect_timeout_ms;
     int64_t statement_timeout_ms;
     int64_t busy_timeout_ms; /* SQLite only */
+    int64_t lock_timeout_ms; /* PostgreSQL only, not behind a pooler: 0: none */
     bool read_only;
     bool again;                    /* there has been a session with these settings before */
     bool allow_lossy;              /* accept a server with synchronous_commit = off */

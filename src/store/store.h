@@ -41,12 +41,14 @@ typedef struct hw_cursor hw_cursor;
 /* ---- append */
 
 typedef enum hw_append_outcome {
-    HW_APPEND_STORED,        /* all events are durable; positions are filled */
-    HW_APPEND_ID_TAKEN,      /* at least one id is stored already; nothing was stored now */
-    HW_APPEND_VERSION_TAKEN, /* a concurrent append to one of the streams won; nothing stored;
-                                expectations may still be met: look, then try again */
-    HW_APPEND_UNEXPECTED,    /* a stream is at another version than expected; nothing stored */
-    HW_APPEND_REVISION_TAKEN /* a correction is not the next one of its family; nothing stored */
+    HW_APPEND_STORED,         /* all events are durable; positions are filled */
+    HW_APPEND_ID_TAKEN,       /* at least one id is stored already; nothing was stored now */
+    HW_APPEND_VERSION_TAKEN,  /* a concurrent append to one of the streams won; nothing stored;
+                                 expectations may still be met: look, then try again */
+    HW_APPEND_UNEXPECTED,     /* a stream is at another version than expected; nothing stored */
+    HW_APPEND_REVISION_TAKEN, /* a correction is not the next one of its family; nothing stored */
+    HW_APPEND_NOT_COMBINED /* a combined batch (engine/round.h) that this store would judge as one
+                              append; nothing stored: append its parts one by one */
 } hw_append_outcome;
 
 typedef struct hw_append_report {
@@ -174,9 +176,9 @@ typedef struct hw_store_ops {
     int (*append)(hw_store *store, const hw_batch *batch, const hw_import_place *place,
                   howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr);
 
-    /* The version of a stream's last event, 0 when it has none. */
-    int (*stream_version)(hw_store *store, hw_str stream, int64_t *ret_version,
-                          howdah_error *reterr);
+    /* The version of each stream's last event, 0 when it has none; not all of one moment. */
+    int (*stream_versions)(hw_store *store, const hw_str *streams, size_t n, int64_t *ret_versions,
+                           howdah_error *reterr);
 
     /*
      * Events in order of version (stream given) or sequence, in batches of query->batch.  The

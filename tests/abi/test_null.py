@@ -118,6 +118,7 @@ class Objects:
             "howdah_event *": event,
             "howdah_reader *": made("howdah_reader_open_since", bus, 0, ..., None),
             "howdah_tail *": made("howdah_tail_open", bus, None, ..., None),
+            "howdah_place *": made("howdah_place_new", b"1.9.0.0.1.0", ..., None),
             "howdah_jobs *": made("howdah_queue_claim", bus, b"q", 1, None, ..., None),
         }
         options = MemberOptions(ctypes.sizeof(MemberOptions), b"g", None, 10, 60000)
@@ -150,6 +151,7 @@ class Objects:
         """What only exists inside a handler, or belongs to somebody else's library."""
         return any(word in kind for word in ("howdah_work ", "howdah_delivery ", "howdah_upcast ",
                                              "howdah_worker *", "howdah_subscription *",
+                                             "howdah_publisher *",
                                              "howdah_snapshot *", "PGconn", "sqlite3"))
 
 

@@ -154,13 +154,13 @@ an_unknown_setting_names_the_nearest() {
 unknown_options_and_commands_name_the_nearest() {
     run 2 append s a.b --expct 1
     has err "did you mean --expect?"
-    run 2 follow --stream s
+    run 2 trace --stream s
     has_not err "did you mean"
     run 2 purge --type t
     has_not err "did you mean"
     run 2 red
     has err "did you mean read?"
-    run 2 serve x
+    run 2 top x
     has err "not in this version"
     run 2 append s a.b --quiet=yes
     run 2 append s a.b --id

@@ -46,6 +46,34 @@ a_pattern_chooses() {
     equals "$(field type | tr '\n' ' ')" "order.created order.paid "
 }
 
+a_stream_chooses() {
+    for n in 1 2 3; do
+        run 0 append "s$n" a.b
+        run 0 append s1 a.b
+    done
+    run 0 follow --since 0 --stream s1 --max 4 --timeout 20s
+    equals "$(field global_sequence | tr '\n' ' ')" "1 2 4 6 "
+    run 0 append --correct "$(field id | head -n 1)" --reason typing '{"n":1}'
+    run 0 append s1 a.b
+    run 0 follow --since 6 --stream s1 --originals --max 1 --timeout 20s
+    equals "$(field global_sequence | tr '\n' ' ')" "8 "
+}
+
+another_run_goes_on_from_the_place_of_a_line() {
+    for n in 1 2 3 4; do
+        run 0 append a a.b "{\"n\":$n}"
+    done
+    run 0 follow --since 0 --max 2 --timeout 20s --places
+    equals "$(field global_sequence | tr '\n' ' ')" "1 2 "
+    run 0 follow --place "$(field place | tail -n 1)" --max 2 --timeout 20s
+    equals "$(field global_sequence | tr '\n' ' ')" "3 4 "
+    has_not out '"place"'
+    run 6 follow --place nowhere
+    has err "place: must be a text that howdah_tail_place() has made, got 7 bytes"
+    run 6 follow --place 1.0.0.0 --since 0
+    has err "place: cannot be given with since"
+}
+
 a_timeout_ends_it_without_an_error() {
     run 0 follow --timeout 300ms
     empty out

@@ -235,6 +235,7 @@ def rows(store, folder):
         "status": [[]], "doctor": [[], ["--schema", "none" + TURNS[4]], ["--store", "sqlite:/none" + bad],
                                    ["--store", "postgres://u@[" + bad + "]/x"]],
         "verify": [[]],
+        "metrics": [[], ["--format", "openmetrics"], ["--format", bad], ["--output", "/none/" + bad]],
         "bench append": [["--seconds", bad]], "bench append-batch": [["--store", bad]], "bench read": [["--events", bad]],
         "bench deliver": [[bad]], "bench latency": [["--rate", bad]], "bench fanout": [["--none" + bad]],
         "bench queue": [["--jobs", bad]], "bench asof": [["--of", bad]],

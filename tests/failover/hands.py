@@ -128,6 +128,17 @@ class Hand:
 
 class Follower(Hand):
     durable = False
+    place = None  # of its last line, when it prints them
+
+    def start(self):
+        if self.place:
+            at = self.words.index("--place" if "--place" in self.words else "--since")
+            self.words[at:at + 2] = ["--place", self.place]
+        super().start()
+
+    def on_line(self, line):
+        super().on_line(line)
+        self.place = json.loads(line).get("place")
 
     def judge(self):
         """It has no place in the store: it is done when it prints what is appended now.

@@ -323,6 +323,56 @@ def a_follower_of_a_standby_that_lacks_nothing_prints_everything(run):
     follow_across(run, "follow whole", pooled=True, lag=False)
 
 
+def go_on_from_a_place(run, name, lag=True, early=0):
+    """The place was taken on the server that goes, and a process of its own goes on with it on the next."""
+    with PgStage(run, name) as stage:
+        hands = [stage.follow("follow", "--places"), stage.follow("orders", "--places", pattern="order.*"),
+                 stage.follow("rare", "--places", pattern="rare.*")]
+        stage.append(KEPT)
+        stage.until_handled(*hands)
+        if lag:
+            stage.cut()
+        stage.lose(LOST)
+        stage.until_handled(*hands)
+        for hand in hands:
+            hand.process.end()
+        stage.replace(early=early)
+        for hand in hands:
+            hand.start()
+        stage.append(NEW)
+        stage.until_handled(*hands)
+
+
+def a_place_goes_on_with_all_events_of_a_standby_that_lagged(run):
+    go_on_from_a_place(run, "place")
+
+
+def a_place_goes_on_with_all_events_of_a_standby_that_lagged_and_went_on(run):
+    go_on_from_a_place(run, "place early", early=EARLY)
+
+
+def a_place_goes_on_with_all_events_of_a_standby_that_lacks_nothing(run):
+    go_on_from_a_place(run, "place whole", lag=False)
+
+
+def a_place_goes_on_at_a_standby_with_what_its_primary_has_open(run):
+    with PgStage(run, "place standby") as stage:
+        follower = stage.follow("follow", "--places", "--set", "read_only=true")
+        stage.append(KEPT)
+        commit = stage.hold(2, "held")
+        stage.append(5)
+        stage.until_handled(follower)
+        follower.process.end()
+        stage.site.sync()
+        follower.words[2] = stage.site.standby.url()
+        follower.start()
+        stage.append(5)
+        stage.until_handled(follower)
+        commit()
+        stage.append(5, streams=("held",))
+        stage.until_handled(follower)
+
+
 def behind_a_pooler_that_leads_to_a_standby_a_follower_prints_what_its_primary_had_open(run):
     """Nobody holds numbers there: what is missing need not be dead."""
     with PgStage(run, "follow standby", pooled=True) as stage:
@@ -600,6 +650,10 @@ GROUPS = {
                at_one_address_a_follower_prints_everything_or_says_that_the_log_is_another,
                at_one_address_a_follower_of_a_server_that_went_on_prints_everything_or_says_so,
                a_follower_of_a_standby_that_lacks_nothing_prints_everything,
+               a_place_goes_on_with_all_events_of_a_standby_that_lagged,
+               a_place_goes_on_with_all_events_of_a_standby_that_lagged_and_went_on,
+               a_place_goes_on_with_all_events_of_a_standby_that_lacks_nothing,
+               a_place_goes_on_at_a_standby_with_what_its_primary_has_open,
                behind_a_pooler_that_leads_to_a_standby_a_follower_prints_what_its_primary_had_open,
                a_follower_of_a_standby_that_is_promoted_prints_everything],
     "jobs": [behind_a_pooler_each_event_becomes_one_job_that_runs,

@@ -19,6 +19,7 @@
 #include "flaky.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "flaky_call.h"
@@ -109,14 +110,18 @@ static int flaky_append(hw_store *store, const hw_batch *batch, const hw_import_
     return c.status;
 }
 
-static int flaky_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
-                                howdah_error *reterr)
+/* What was read stays unread when it is made to fail behind the operation (I2). */
+static int flaky_stream_versions(hw_store *store, const hw_str *streams, size_t n,
+                                 int64_t *ret_versions, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
-    int64_t version = 0;
+    int64_t *versions = hw_calloc(n, sizeof *versions);
 
-    if (FORWARD(&c, stream_version, stream, &version) >= 0)
-        *ret_version = version;
+    if (!versions)
+        return hw_fail_no_memory(reterr);
+    if (FORWARD(&c, stream_versions, streams, n, versions) >= 0)
+        memcpy(ret_versions, versions, n * sizeof *versions);
+    hw_free(versions);
     return c.status;
 }
 
@@ -320,7 +325,7 @@ static const hw_store_ops flaky_ops = {
     .name = "flaky",
     .close = flaky_close,
     .append = flaky_append,
-    .stream_version = flaky_stream_version,
+    .stream_versions = flaky_stream_versions,
     .read_open = flaky_read_open,
     .read_next = flaky_read_next,
     .read_close = flaky_read_close,

@@ -50,11 +50,12 @@ static int fake_append(hw_store *store, const hw_batch *batch, const hw_import_p
     return s;
 }
 
-static int fake_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
-                               howdah_error *reterr)
+static int fake_stream_versions(hw_store *store, const hw_str *streams, size_t n,
+                                int64_t *ret_versions, howdah_error *reterr)
 {
-    assert_str_is(stream, "s");
-    *ret_version = 5;
+    assert_int_equal(n, 1);
+    assert_str_is(streams[0], "s");
+    *ret_versions = 5;
     return answer(store, reterr);
 }
 
@@ -185,7 +186,7 @@ static const hw_store_ops fake_ops = {
     .name = "fake",
     .close = fake_close,
     .append = fake_append,
-    .stream_version = fake_stream_version,
+    .stream_versions = fake_stream_versions,
     .read_open = fake_read_open,
     .read_next = fake_read_next,
     .read_close = fake_read_close,
@@ -250,9 +251,9 @@ static int op_migrate(hw_store *store, outputs *out, howdah_error *reterr)
     return store->ops->migrate(store, NULL, &the_fake, reterr);
 }
 
-static int op_stream_version(hw_store *store, outputs *out, howdah_error *reterr)
+static int op_stream_versions(hw_store *store, outputs *out, howdah_error *reterr)
 {
-    int s = store->ops->stream_version(store, HW_STR_LIT("s"), &out->number, reterr);
+    int s = store->ops->stream_versions(store, &HW_STR_LIT("s"), 1, &out->number, reterr);
 
     assert_i64_equal(out->number, s < 0 ? -1 : 5);
     return s;
@@ -356,7 +357,7 @@ static const struct {
     op_fn call;
     bool writes;
 } ops[] = {
-    {op_append, true},          {op_migrate, true},         {op_stream_version, false},
+    {op_append, true},          {op_migrate, true},         {op_stream_versions, false},
     {op_read_open, false},      {op_tree, false},           {op_head, false},
     {op_migrate_status, false}, {op_import_columns, false}, {op_import_place, false},
     {op_import_rows, false},    {op_import_total, false},   {op_status, false},

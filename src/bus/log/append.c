@@ -13,6 +13,7 @@
  *   I4  Nothing is repeated after an error: the store has said what is true (store.h I2, I3).
  */
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,10 +59,10 @@ typedef struct by_id {
  * bus's own limit is left to ask.  One that a store handed out, or that we composed, is checked
  * in full.
  */
-static int check_event(const append_call *call, const howdah_event *e, size_t payload_bytes_max,
+static int check_event(const howdah_event *e, bool correction, size_t payload_bytes_max,
                        howdah_error *reterr)
 {
-    if (e->has_corrects && !call->correction) {
+    if (e->has_corrects && !correction) {
         int s =
             hw_fail_field(reterr, HOWDAH_INVALID, "corrects", "an append cannot correct an event");
 
@@ -77,16 +78,17 @@ static int check_event(const append_call *call, const howdah_event *e, size_t pa
  * The whole batch is checked before the store is asked for anything.  The message names the event
  * only where there are several.
  */
-static int check_events(const append_call *call, size_t payload_bytes_max, howdah_error *reterr)
+static int check_events(const howdah_event *const *events, size_t n, bool correction,
+                        size_t payload_bytes_max, howdah_error *reterr)
 {
-    for (size_t i = 0; i < call->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         int s;
 
-        if (!call->events[i])
+        if (!events[i])
             return hw_fail(reterr, HOWDAH_MISUSE, "event %zu is NULL", i + 1);
-        s = check_event(call, call->events[i], payload_bytes_max, reterr);
+        s = check_event(events[i], correction, payload_bytes_max, reterr);
         if (s < 0) {
-            if (call->n > 1)
+            if (n > 1)
                 hw_error_prefix(reterr, "event %zu", i + 1);
             hw_error_at(reterr, i);
             return s;
@@ -125,6 +127,30 @@ static size_t index_of_id(const append_call *call, const hw_uuid *id)
     return found ? found->index : call->n;
 }
 
+int hw_append_match(const howdah_event *event, size_t index, const howdah_event *stored,
+                    howdah_position *ret_position, howdah_error *reterr)
+{
+    char id[HW_UUID_TEXT + 1];
+    int s;
+
+    if (hw_event_same_content(event, stored)) {
+        ret_position->global_sequence = stored->global_sequence;
+        ret_position->version = stored->version;
+        ret_position->recorded_at_us = stored->recorded_at_us;
+        ret_position->revision = stored->revision;
+        ret_position->already_stored = 1;
+        return HOWDAH_OK;
+    }
+    hw_uuid_format(&stored->id, id);
+    s = hw_fail(reterr, HOWDAH_ID_REUSED,
+                "event id %s is stored with other content, at sequence %lld", id,
+                (long long)stored->global_sequence);
+    hw_error_at(reterr, index);
+    return hw_advise(reterr, s,
+                     "give a new event a new id; an id is reused only to repeat "
+                     "the very same append");
+}
+
 /*
  * One stored event that has the id of one of ours: the same event (I1), or a mistake.  An event
  * that was found before is not compared again, because a later round reads all ids once more.
@@ -132,30 +158,14 @@ static size_t index_of_id(const append_call *call, const hw_uuid *id)
 static int match_stored(append_call *call, const howdah_event *stored, howdah_error *reterr)
 {
     size_t i = index_of_id(call, &stored->id);
-    howdah_position *p;
-    char id[HW_UUID_TEXT + 1];
+    int s;
 
     assert(call->stored);
     if (i == call->n || call->stored[i])
         return HOWDAH_OK;
-    if (!hw_event_same_content(call->events[i], stored)) {
-        int s;
-
-        hw_uuid_format(&stored->id, id);
-        s = hw_fail(reterr, HOWDAH_ID_REUSED,
-                    "event id %s is stored with other content, at sequence %lld", id,
-                    (long long)stored->global_sequence);
-        hw_error_at(reterr, i);
-        return hw_advise(reterr, s,
-                         "give a new event a new id; an id is reused only to repeat "
-                         "the very same append");
-    }
-    p = &call->positions[i];
-    p->global_sequence = stored->global_sequence;
-    p->version = stored->version;
-    p->recorded_at_us = stored->recorded_at_us;
-    p->revision = stored->revision;
-    p->already_stored = 1;
+    s = hw_append_match(call->events[i], i, stored, &call->positions[i], reterr);
+    if (s < 0)
+        return s;
     call->stored[i] = true;
     call->stored_n++;
     return HOWDAH_OK;
@@ -272,7 +282,7 @@ static int diagnose(const append_call *call, const hw_batch *batch, const hw_app
             return conflict(call, batch, i, report->actual_version, reterr);
         if (stream->expected == HOWDAH_EXPECT_ANY)
             continue;
-        s = call->store->ops->stream_version(call->store, stream->name, &actual, reterr);
+        s = call->store->ops->stream_versions(call->store, &stream->name, 1, &actual, reterr);
         if (s < 0)
             return s;
         if (!hw_expectation_met(stream->expected, actual))
@@ -341,6 +351,9 @@ static int try_batch(append_call *call, hw_batch *batch, howdah_position *positi
     {
         int s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
                         "lost the race for a stream %d times; nothing was stored", ATTEMPTS_MAX);
+
+        if (reterr && reterr->size >= offsetof(howdah_error, field))
+            (void)strcpy(reterr->sqlstate, "40001"); /* as the server itself says it */
         return hw_advise(reterr, s, "many writers share one stream: spread them, or repeat later");
     }
 }
@@ -396,6 +409,33 @@ static int run(append_call *call, howdah_error *reterr)
     return s;
 }
 
+/* What can be judged without asking the store. */
+int hw_append_check(const howdah_event *const *events, size_t n, int64_t expected, bool correction,
+                    size_t payload_bytes_max, const howdah_position *ret_positions,
+                    howdah_error *reterr)
+{
+    int s;
+
+    if (n > HOWDAH_BATCH_EVENTS_MAX)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "at most %d in a batch, got %zu",
+                             HOWDAH_BATCH_EVENTS_MAX, n);
+    s = hw_sized_check(ret_positions, n == 1 ? "howdah_append" : "howdah_append_batch", reterr);
+    if (s >= 0)
+        s = hw_rule_expected(expected, reterr);
+    if (s >= 0)
+        s = check_events(events, n, correction, payload_bytes_max, reterr);
+    return s;
+}
+
+void hw_append_give(const howdah_event *const *events, size_t n, howdah_position *positions,
+                    howdah_position *ret_positions)
+{
+    for (size_t i = 0; ret_positions && i < n; i++) {
+        hw_uuid_format(&events[i]->id, positions[i].id);
+        hw_sized_give_at(ret_positions, i, &positions[i], sizeof *positions);
+    }
+}
+
 /*
  * The whole of it, for appends, corrections and imports.  Positions are collected aside and
  * handed out at the end, so that the caller's array stays as it was on failure; a single event,
@@ -405,27 +445,17 @@ static int carry_out(append_call *call, size_t payload_bytes_max, howdah_positio
                      howdah_error *reterr)
 {
     howdah_position one = {0};
-    int s;
+    int s = hw_append_check(call->events, call->n, call->expected, call->correction,
+                            payload_bytes_max, ret_positions, reterr);
 
-    if (call->n > HOWDAH_BATCH_EVENTS_MAX)
-        return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "at most %d in a batch, got %zu",
-                             HOWDAH_BATCH_EVENTS_MAX, call->n);
-    s = hw_sized_check(ret_positions, call->n == 1 ? "howdah_append" : "howdah_append_batch",
-                       reterr);
-    if (s >= 0)
-        s = hw_rule_expected(call->expected, reterr);
-    if (s >= 0)
-        s = check_events(call, payload_bytes_max, reterr);
     if (s < 0)
         return s;
     call->positions = call->n > 1 ? hw_calloc(call->n, sizeof *call->positions) : &one;
     if (!call->positions)
         return hw_fail_no_memory(reterr);
     s = run(call, reterr);
-    for (size_t i = 0; s >= 0 && ret_positions && i < call->n; i++) {
-        hw_uuid_format(&call->events[i]->id, call->positions[i].id);
-        hw_sized_give_at(ret_positions, i, &call->positions[i], sizeof *call->positions);
-    }
+    if (s >= 0)
+        hw_append_give(call->events, call->n, call->positions, ret_positions);
     if (call->n > 1)
         hw_free(call->positions);
     call->positions = NULL;

@@ -422,25 +422,6 @@ int hw_holes_put_aside(howdah_bus *bus, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ coverage */
 
-/* The last event that is visible; sequence 0: there is none. */
-static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
-{
-    const hw_store_ops *ops = bus->store->ops;
-    hw_query query = {.limit = 1, .batch = 1, .backward = true};
-    const howdah_event *events = NULL;
-    hw_cursor *cursor = NULL;
-    size_t n = 0;
-    int s = ops->read_open(bus->store, &query, &cursor, reterr);
-
-    if (s < 0)
-        return s;
-    s = ops->read_next(cursor, &events, &n, reterr);
-    *ret_top = s == HOWDAH_OK ? (hw_anchor){events[0].global_sequence, events[0].id}
-                              : (hw_anchor){.sequence = 0};
-    ops->read_close(cursor);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
 /* Two statements have told what is proven and where the log ends.  If an older copy of the log
    took its place between them, under the same name, the first can be above the second. */
 static int prove_below(hw_log_reader *reader, int64_t top, howdah_error *reterr)
@@ -463,7 +444,7 @@ static int start(howdah_bus *bus, howdah_error *reterr)
     hw_log_reader_reset(bus);
     s = hw_sub_ops_of(bus)->proven(bus->store, &reader->proven, &reader->proven_holes, reterr);
     if (s >= 0)
-        s = find_top(bus, &top, reterr);
+        s = hw_log_reader_last(bus, 0, &top, reterr);
     if (s >= 0)
         s = still_there(bus, s, reterr);
     if (s >= 0)

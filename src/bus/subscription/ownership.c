@@ -78,7 +78,7 @@ void hw_service_begin(howdah_subscription *sub)
                                                              : HW_ROWS_FIRST);
     sub->alarmed_first = 0;
     sub->reading.sparse = sub->pattern != NULL; /* until its first page tells */
-    hw_sub_move(sub, sub->kind == HW_KIND_TAIL ? HW_STATE_CATCHING_UP : HW_STATE_TAKEN);
+    hw_sub_move(sub, HW_STATE_TAKEN);
     sub->schedule.rest_ms = 0;
 }
 

@@ -23,6 +23,9 @@
 #define PROBE_FREE 64
 #define PROBE_SHARE 100 /* else, it spends one part in so many of its time on it */
 
+/* As a pattern: no type is empty. */
+#define NO_PAYLOAD HW_STR_LIT("")
+
 void hw_log_reader_init(hw_log_reader *reader)
 {
     *reader = (hw_log_reader){.rows = HW_ROWS_FIRST};
@@ -135,6 +138,52 @@ static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_err
     return s < 0 ? s : check_log(bus, reterr);
 }
 
+/* Without payloads, which may be large: the page is never cut off by bytes. */
+int hw_log_reader_events_at(howdah_bus *bus, hw_anchor *anchors, size_t n, size_t *ret_n,
+                            howdah_error *reterr)
+{
+    hw_range ranges[HW_AGAIN_ROWS];
+    hw_str none = NO_PAYLOAD;
+    hw_query query = {
+        .ranges = ranges, .ranges_n = n, .batch = n, .payload_of = &none, .payload_of_n = 1};
+    hw_page *page = NULL;
+    int s;
+
+    assert(n <= HW_AGAIN_ROWS);
+    *ret_n = 0;
+    if (n == 0)
+        return HOWDAH_OK;
+    bus->service->reader.session = bus->service->session;
+    for (size_t i = 0; i < n; i++)
+        ranges[i] = (hw_range){anchors[i].sequence, anchors[i].sequence};
+    s = new_page(&page, reterr);
+    if (s >= 0)
+        s = read_page(bus, &query, page, reterr);
+    for (size_t i = 0; s >= 0 && i < page->n; i++)
+        anchors[(*ret_n)++] = (hw_anchor){page->events[i].global_sequence, page->events[i].id};
+    hw_page_drop(bus, page);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_log_reader_last(howdah_bus *bus, int64_t upto, hw_anchor *ret_last, howdah_error *reterr)
+{
+    const hw_store_ops *ops = bus->store->ops;
+    hw_query query = {.to = upto, .limit = 1, .batch = 1, .backward = true};
+    const howdah_event *events = NULL;
+    hw_cursor *cursor = NULL;
+    size_t n = 0;
+    int s = ops->read_open(bus->store, &query, &cursor, reterr);
+
+    if (s < 0)
+        return s;
+    s = ops->read_next(cursor, &events, &n, reterr);
+    if (s >= 0)
+        *ret_last = s == HOWDAH_OK ? (hw_anchor){events[0].global_sequence, events[0].id}
+                                   : (hw_anchor){.sequence = 0};
+    ops->read_close(cursor);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
 /* Rounds until nothing more comes: then what is missing is all that may still appear. */
 int hw_log_reader_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_outstanding,
                       howdah_error *reterr)
@@ -167,9 +216,6 @@ int hw_log_reader_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_outstan
 }
 
 /* ------------------------------------------------------------------ rounds */
-
-/* As a pattern: no type is empty. */
-#define NO_PAYLOAD HW_STR_LIT("")
 
 /* The patterns whose payloads the reader has to fetch.  Routers need none.  0 means all of them:
    some subscription has no pattern, or there are more patterns than room. */

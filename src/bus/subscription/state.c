@@ -14,8 +14,7 @@
 
 /* From each state, the states it may be followed by. */
 static const unsigned moves[HW_STATES] = {
-    /* Not by way of TAKEN: a tail, which has no row to be loaded. */
-    [HW_STATE_OUT] = TO(TAKEN) | TO(CATCHING_UP) | TO(PAUSED) | TO(HALTED) | TO(ENDED),
+    [HW_STATE_OUT] = TO(TAKEN) | TO(PAUSED) | TO(HALTED) | TO(ENDED),
     [HW_STATE_TAKEN] = TO(OUT) | TO(CATCHING_UP) | TO(PAUSED) | TO(HALTED),
     [HW_STATE_CATCHING_UP] = TO(OUT) | TO(LIVE) | TO(PAUSED) | TO(HALTED),
     [HW_STATE_LIVE] = TO(OUT) | TO(CATCHING_UP) | TO(PAUSED) | TO(HALTED),

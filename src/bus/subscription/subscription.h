@@ -394,6 +394,12 @@ void hw_page_drop(howdah_bus *bus, hw_page *page);
    The reader starts anew for it. */
 int hw_log_reader_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_outstanding,
                       howdah_error *reterr);
+/* The events with the numbers of these anchors, ascending: those that are there take the first
+   places, with their ids. */
+int hw_log_reader_events_at(howdah_bus *bus, hw_anchor *anchors, size_t n, size_t *ret_n,
+                            howdah_error *reterr);
+/* The last event up to a number, 0: of all; sequence 0: there is none. */
+int hw_log_reader_last(howdah_bus *bus, int64_t upto, hw_anchor *ret_last, howdah_error *reterr);
 /* One page that the subscription reads for itself; *ret_page NULL: nothing to read; HOWDAH_END: not
    yet. */
 int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr);

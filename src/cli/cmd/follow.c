@@ -1,7 +1,8 @@
 /*
  * follow.c - howdah follow: events as they appear, without a checkpoint.
  *
- * Nothing is stored, so several can follow, and one that ends loses its place.
+ * Nothing is stored, so several can follow.  One that ends loses its place, unless whoever reads
+ * its lines keeps it for the next one (--places, --place).
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,14 +23,19 @@ typedef struct request {
     howdah_tail_options options;
     int64_t max;        /* HOWDAH_ABSENT: no end */
     int64_t timeout_ms; /* HOWDAH_ABSENT: no end */
+    bool places;        /* with each event, where the tail stands after it */
 } request;
 
 static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 {
     int s;
 
-    *r = (request){HOWDAH_TAIL_OPTIONS_INIT, HOWDAH_ABSENT, HOWDAH_ABSENT};
+    *r = (request){HOWDAH_TAIL_OPTIONS_INIT, HOWDAH_ABSENT, HOWDAH_ABSENT, false};
     r->options.pattern = cli_args_text(args, "pattern");
+    r->options.stream = cli_args_text(args, "stream");
+    r->options.originals_only = cli_args_has(args, "originals");
+    r->options.place = cli_args_text(args, "place");
+    r->places = cli_args_has(args, "places");
     s = cli_args_words(args, 0, 0, reterr);
     if (s == HOWDAH_OK)
         s = cli_args_number(args, "since", 0, INT64_MAX, &r->options.since, reterr);
@@ -93,6 +99,26 @@ static int64_t end_of(int64_t timeout_ms)
     return now_ms + timeout_ms;
 }
 
+/* With its place, as one more field of its line: it is made of letters that JSON leaves alone. */
+static int put_event(howdah_tail *tail, const request *r, cli_events *events,
+                     const howdah_event *event, howdah_error *reterr)
+{
+    char field[HOWDAH_PLACE_SIZE + 16];
+    char place[HOWDAH_PLACE_SIZE];
+    int s = HOWDAH_OK;
+
+    if (!r->places)
+        return cli_events_put(events, event, reterr);
+    s = howdah_tail_place(tail, place, sizeof place, reterr);
+    if (s < 0)
+        return s;
+    (void)snprintf(field, sizeof field, ",\"place\":\"%s\"", place);
+    events->tail = field;
+    s = cli_events_put(events, event, reterr);
+    events->tail = "";
+    return s;
+}
+
 /*
  * An event that comes alone is written at once.  In a burst one write serves many: what is held
  * back goes out after FLUSH_MS, and in any case before waiting.
@@ -123,7 +149,7 @@ static int follow(notes *n, howdah_tail *tail, const request *r, cli_events *eve
         }
         told = false;
         if (s == HOWDAH_OK)
-            s = cli_events_put(events, event, reterr);
+            s = put_event(tail, r, events, event, reterr);
         if (s < 0)
             return s;
         held = s == HOWDAH_OK && now_ms - flushed_ms < FLUSH_MS;

@@ -143,6 +143,7 @@ static int take_options(serving *v, gw_options *o, howdah_error *reterr)
                       .listen_fd = -1,
                       .sessions = 4,
                       .connections = 10000,
+                      .streams = 10000,
                       .body_max = INT64_C(16) * 1024 * 1024,
                       .drain_ms = 10000,
                       .read_only = cli_args_has(args, "read-only"),
@@ -152,6 +153,8 @@ static int take_options(serving *v, gw_options *o, howdah_error *reterr)
         s = cli_args_number(args, "sessions", 1, 64, &o->sessions, reterr);
     if (s >= 0)
         s = cli_args_number(args, "connections", 10, 100000, &o->connections, reterr);
+    if (s >= 0)
+        s = cli_args_number(args, "streams", 1, 100000, &o->streams, reterr);
     if (s >= 0)
         s = cli_args_number(args, "per-address", 0, 100000, &o->per_address, reterr);
     if (s >= 0)

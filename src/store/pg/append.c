@@ -919,6 +919,10 @@ static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_place *m
         return s;
     if (batch->n == 1 && batch->events[0]->has_corrects)
         return append_correction(pg, batch, inside, ret_positions, report, reterr);
+    if (!pg->direct_append && batch->combined) { /* I4: it recognises ids and forgives by batch */
+        report->outcome = HW_APPEND_NOT_COMBINED;
+        return HOWDAH_OK;
+    }
     if (!pg->direct_append && !mark)
         return append_by_function(pg, batch, inside, ret_positions, report, reterr);
     if (batch->n == 1 && !mark && !batch->queue_up && !inside)
@@ -950,27 +954,5 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_place *
         s = append_now(pg, batch, mark, ret_positions, report, &err);
     if (s < 0)
         hw_error_copy(reterr, &err);
-    return s;
-}
-
-/* What was read here is stored: known_versions.c remembers it for the next append. */
-int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_STREAM_VERSION};
-    PGresult *result = NULL;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s < 0)
-        return s;
-    if (!pg->direct_read)
-        call.statement = HW_PG_FN_STREAM_VERSION;
-    hw_pg_param_str(&call, stream);
-    s = hw_pg_query(pg, &call, &result, reterr);
-    if (s >= 0)
-        *ret_version = hw_pg_get_int8(result, 0, 0);
-    if (s >= 0 && *ret_version > 0)
-        hw_pg_know(pg, stream, *ret_version);
-    PQclear(result);
     return s;
 }

@@ -331,7 +331,7 @@ static const char session_sql[] =
     "SELECT pg_catalog.set_config('statement_timeout', '0', " IS_LOCAL ");"
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', " IS_LOCAL ");"
     "SELECT count(set_config(v.name, v.value, " IS_LOCAL ")) FROM (VALUES"
-    " ('lock_timeout', '0'), ('transaction_timeout', '0'),"
+    " ('lock_timeout', '%2$d'), ('transaction_timeout', '0'),"
     " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"
     " ('search_path', 'pg_catalog, pg_temp'), ('DateStyle', 'ISO'), ('TimeZone', 'UTC'),"
@@ -438,13 +438,13 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
  */
 static int set_up_session(hw_pg *pg, howdah_error *reterr)
 {
-    char sql[sizeof session_sql + 3 * 16];
+    char sql[sizeof session_sql + 4 * 16];
     hw_pg_call call = {.statement = -1, .sql = sql};
     PGresult *result = NULL;
     int s;
 
     pg->tag = hw_random_u32();
-    (void)snprintf(sql, sizeof sql, session_sql, PQbackendPID(pg->conn));
+    (void)snprintf(sql, sizeof sql, session_sql, PQbackendPID(pg->conn), (int)pg->lock_timeout_ms);
     (void)PQsetNoticeReceiver(pg->conn, on_notice, pg);
     if (PQsetnonblocking(pg->conn, 1) != 0)
         return hw_fail(reterr, HOWDAH_UNAVAILABLE, "cannot make the connection non-blocking");

@@ -37,7 +37,7 @@ static const hw_store_ops operations = {
     .name = "postgresql",
     .close = close_pg,
     .append = hw_pg_append,
-    .stream_version = hw_pg_stream_version,
+    .stream_versions = hw_pg_stream_versions,
     .read_open = hw_pg_read_open,
     .read_next = hw_pg_read_next,
     .read_close = hw_pg_read_close,
@@ -101,6 +101,7 @@ int hw_pg_open(const hw_config *config, hw_store **ret_store, howdah_error *rete
         return s;
     pg->connect_timeout_ms = config->connect_timeout_ms;
     pg->statement_timeout_ms = config->statement_timeout_ms;
+    pg->lock_timeout_ms = config->lock_timeout_ms;
     pg->read_only = config->read_only;
     pg->was_open = config->again;
     pg->allow_lossy = config->allow_lossy;

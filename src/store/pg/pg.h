@@ -59,6 +59,7 @@ enum hw_pg_oid {
     X(LOCK_STREAMS)                                                                                \
     X(IMPORT_PLACE)                                                                                \
     X(STREAM_VERSION)                                                                              \
+    X(STREAM_VERSIONS)                                                                             \
     X(HEAD)                                                                                        \
     X(READ_STREAM)                                                                                 \
     X(READ_STREAM_BACK)                                                                            \
@@ -284,6 +285,7 @@ typedef struct hw_pg {
     char *application_name;
     int64_t connect_timeout_ms;
     int64_t statement_timeout_ms;
+    int64_t lock_timeout_ms; /* 0: none */
     bool read_only;
     bool allow_lossy;
     const hw_interrupt *interrupt;
@@ -480,8 +482,8 @@ void hw_pg_know_nothing(hw_pg *pg);
 
 int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_place *mark,
                  howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr);
-int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
-                         howdah_error *reterr);
+int hw_pg_stream_versions(hw_store *store, const hw_str *streams, size_t n, int64_t *ret_versions,
+                          howdah_error *reterr);
 int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
                     howdah_error *reterr);
 int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,

@@ -214,6 +214,10 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
          " rows = excluded.rows, updated_at = clock_timestamp()",
          TYPES(mark_types)},
     [HW_PG_STREAM_VERSION] = {"SELECT coalesce(" LAST_OF("$1") ", 0)", TYPES(text_type)},
+    [HW_PG_STREAM_VERSIONS] = {"SELECT coalesce(" LAST_OF(
+                                   "s.name") ", 0) FROM unnest($1) WITH ORDINALITY AS s(name, n)"
+                                             " ORDER BY s.n",
+                               TYPES(texts_type)},
     [HW_PG_HEAD] = {"SELECT coalesce(max(global_sequence), 0) FROM @schema@.events", NULL, 0},
     [HW_PG_READ_STREAM] = {READ_PATH(BY_STREAM, "version"), TYPES(read_types)},
     [HW_PG_READ_STREAM_BACK] = {READ_PATH(BY_STREAM, "version DESC"), TYPES(read_types)},

@@ -552,13 +552,15 @@ int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_plac
     return s;
 }
 
-int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version,
-                             howdah_error *reterr)
+int hw_sqlite_stream_versions(hw_store *base, const hw_str *streams, size_t n,
+                              int64_t *ret_versions, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
 
     if (s >= 0)
         s = hw_sqlite_check_schema(store, reterr);
-    return s < 0 ? s : read_stream_version(store, stream, ret_version, reterr);
+    for (size_t i = 0; s >= 0 && i < n; i++)
+        s = read_stream_version(store, streams[i], &ret_versions[i], reterr);
+    return s;
 }

@@ -330,8 +330,8 @@ int hw_sqlite_migrate_status(hw_store *base, hw_step_fn fn, void *ctx, howdah_er
 int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_place *mark,
                      howdah_position *ret_positions, hw_append_report *report,
                      howdah_error *reterr);
-int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version,
-                             howdah_error *reterr);
+int hw_sqlite_stream_versions(hw_store *base, const hw_str *streams, size_t n,
+                              int64_t *ret_versions, howdah_error *reterr);
 
 /* ---- page.c: rows of the log as events */
 
