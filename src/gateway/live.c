@@ -21,9 +21,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "gateway/access.h"
-#include "gateway/relay.h"
 #include "gateway/frame.h"
 #include "gateway/handlers.h"
+#include "gateway/relay.h"
 #include "gateway/server.h"
 #include "gateway/stream.h"
 
@@ -97,7 +97,8 @@ static void fill_from_ring(live *l, int64_t now)
     gw_spot *spot = NULL;
     bool lost = false;
 
-    while (l->piece.len < PIECE_BYTES && (frame = gw_relay_next(relay_of(l), &l->listener, &lost))) {
+    while (l->piece.len < PIECE_BYTES &&
+           (frame = gw_relay_next(relay_of(l), &l->listener, &lost))) {
         if (wants(&l->listener, frame))
             hw_buf_put(&l->piece, frame->text.s, frame->text.len);
         spot = frame->spot;

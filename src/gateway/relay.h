@@ -45,7 +45,8 @@ typedef struct gw_frame {
     gw_spot *spot; /* after it */
 } gw_frame;
 
-/* One that listens.  It is in the relay's list while it is live; all of it is under the relay's lock.
+/* One that listens.  It is in the relay's list while it is live; all of it is under the relay's
+ * lock.
  */
 typedef struct gw_listener {
     struct gw_listener *next_listener;

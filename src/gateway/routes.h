@@ -24,7 +24,7 @@ typedef int gw_handler(gw_request *r, howdah_bus *bus, howdah_error *reterr);
 /* Its handler is called in the thread that speaks HTTP first, with no bus; it hands over and
    returns GW_SUBMITTED, or returns GW_AGAIN to be called in a worker. */
 #define GW_SUBMITS 0x8u
-#define GW_WHOLE 0x10u  /* shows the whole bus: not for a token with scopes */
+#define GW_WHOLE 0x10u /* shows the whole bus: not for a token with scopes */
 
 typedef struct gw_route {
     const char *method;

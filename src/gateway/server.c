@@ -78,12 +78,12 @@ static void log_access(gw_gateway *g, const gw_request *r)
     else
         hw_buf_puts(&url, json ? "null" : "-");
     hw_buf_printf(&line,
-                  json
-                      ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
-                        "\"bytes_in\":%zu,\"ms\":%.3f"
-                      : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
-                  time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
-                  r->body.len, ms);
+                  json ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\","
+                         "\"url\":%s,\"status\":%d,"
+                         "\"bytes_in\":%zu,\"ms\":%.3f"
+                       : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
+                  time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url),
+                  r->answer.http_status, r->body.len, ms);
     if (r->trace.parent[0]) {
         gw_trace_id(&r->trace, trace);
         hw_buf_printf(&line, json ? ",\"trace_id\":\"%s\"" : " trace_id=%s", trace);
@@ -531,12 +531,13 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
     daemon = MHD_start_daemon(
         g->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, g, MHD_OPTION_LISTEN_SOCKET,
         fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g, MHD_OPTION_URI_LOG_CALLBACK, on_uri, g,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
-        NULL, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)g->options.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)g->options.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_ARRAY, g->tls ? tls : tls + 2, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
+        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, g->tls ? tls : tls + 2,
+        MHD_OPTION_END);
     (void)pthread_mutex_lock(&g->lock);
     g->daemon = daemon; /* its threads may answer already */
     (void)pthread_mutex_unlock(&g->lock);

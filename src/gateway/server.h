@@ -12,11 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gateway/relay.h"
 #include "gateway/attempts.h"
 #include "gateway/gateway.h"
 #include "gateway/meters.h"
 #include "gateway/pool.h"
+#include "gateway/relay.h"
 #include "gateway/request.h"
 #include "gateway/scrape.h"
 #include "gateway/tls.h"

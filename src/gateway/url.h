@@ -1,8 +1,8 @@
 /*
  * url.h - a URL as a request's variables and arguments.
  *
- * It is decoded here, not by libmicrohttpd: "/v1/streams/a%2Fb" is the stream "a/b", and a path that
- * was decoded before it was cut could not be told from two segments.
+ * It is decoded here, not by libmicrohttpd: "/v1/streams/a%2Fb" is the stream "a/b", and a path
+ * that was decoded before it was cut could not be told from two segments.
  *
  *   I1  A text is decoded once.  What is decoded is UTF-8, and has no NUL.
  *   I2  What does not fit the route is refused: a name that it does not list, or one given twice.

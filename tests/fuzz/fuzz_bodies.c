@@ -1,5 +1,6 @@
 /*
- * fuzz_bodies.c - what clients send as bodies: events, corrections, jobs, CloudEvents, small objects.
+ * fuzz_bodies.c - what clients send as bodies: events, corrections, jobs, CloudEvents, small
+ * objects.
  *
  * The first byte chooses.  What is taken has to be whole: an event that was built is printed as
  * valid JSON.
@@ -77,7 +78,8 @@ static void try_cloudevent(hw_str object)
     static const gw_trace no_trace;
 
     in.trace = &no_trace;
-    if (howdah_builder_new(&in.builder, NULL) >= 0 && gw_cloudevent_object(object, &in, &err) >= 0) {
+    if (howdah_builder_new(&in.builder, NULL) >= 0 &&
+        gw_cloudevent_object(object, &in, &err) >= 0) {
         must(in.n == 1);
         check_event(in.events[0]);
     }

@@ -17,8 +17,8 @@ static void must(bool holds)
         abort();
 }
 
-/* What is taken is written down again as the same text.  One that is nearly as long as a text may be
-   can come out shorter, with ranges joined: then it says less, and nothing more. */
+/* What is taken is written down again as the same text.  One that is nearly as long as a text may
+   be can come out shorter, with ranges joined: then it says less, and nothing more. */
 static void try_place(hw_str text)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
