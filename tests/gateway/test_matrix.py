@@ -25,6 +25,7 @@ BODIES = {
     ("POST", "/v1/subscriptions/{name}/ack"): {"token": "l1-1"},
     ("POST", "/v1/subscriptions/{name}/nack"): {"token": "l1-1", "global_sequence": 1},
     ("POST", "/v1/subscriptions/{name}/extend"): {"token": "l1-1"},
+    ("POST", "/v1/subscriptions/{name}/release"): {"token": "l1-1"},
     ("POST", "/v1/subscriptions/{name}/reset"): {"to": 0},
     ("POST", "/v1/queues/{queue}/jobs"): {"data": 1},
     ("POST", "/v1/dead-letters/redrive"): {"queue": "mails"},
@@ -32,14 +33,18 @@ BODIES = {
 }
 # What is asked for with arguments; without them a limited token asks for too much.
 QUERIES = {("GET", "/v1/events"): "?pattern=order.*&stream=order-1",
+           ("GET", "/v1/events/live"): "?pattern=order.*&stream=order-1",
            ("GET", "/v1/diff"): "?known_at=2020-01-01T00:00:00Z&pattern=order.*&stream=order-1",
            ("DELETE", "/v1/events/{id}"): "?reason=r"}
 # Lists, which leave out what is out of scope.
 LISTS = {("GET", "/v1/subscriptions"), ("GET", "/v1/queues"), ("GET", "/v1/bindings"), ("GET", "/v1/dead-letters")}
 # What shows the whole bus is for tokens without limits.
-WHOLE = {("GET", "/v1/status"), ("GET", "/v1/verify"), ("GET", "/v1/doctor"), ("GET", "/v1/events/{id}/trace")}
+WHOLE = {("GET", "/v1/status"), ("GET", "/v1/verify"), ("GET", "/v1/doctor"), ("GET", "/v1/events/{id}/trace"),
+         ("GET", "/metrics"), ("POST", "/v1/jobs/ack")}
 # A stream has events of all types, a binding those of all streams.
-TOO_MUCH = {("GET", "/v1/streams/{stream}"), ("PUT", "/v1/bindings/{queue}/{pattern}"),
+TOO_MUCH = {("GET", "/v1/streams/{stream}"), ("GET", "/v1/streams/{stream}/state"),
+            ("GET", "/v1/streams/{stream}/snapshots"), ("DELETE", "/v1/streams/{stream}/snapshots"),
+            ("PUT", "/v1/streams/{stream}/snapshots/{version}"), ("PUT", "/v1/bindings/{queue}/{pattern}"),
             ("DELETE", "/v1/bindings/{queue}/{pattern}")}
 
 
@@ -73,7 +78,7 @@ class World:
         if template.startswith("/v1/jobs/{id}"):
             self.job = self.job or self.job_id()
             template = template.replace("{id}", str(self.job))
-        return (template.replace("{stream}", "order-1").replace("{name}", "billing").replace("{queue}", "mails")
+        return (template.replace("{stream}", "order-1").replace("{name}", "billing").replace("{queue}", "mails").replace("{version}", "1")
                 .replace("{pattern}", "order.*"))
 
     def ask(self, method, template, token):
@@ -134,7 +139,8 @@ def a_token_of_another_scope_sees_nothing():
                 if any(value for value in answer.json.values() if isinstance(value, list)):
                     wrong.append((method, path, scope, answer))
             elif (method, path) in WHOLE or "/subscriptions/" in path or "{queue}" in path or "{stream}" in path \
-                    or path in ("/v1/events", "/v1/diff", "/v1/dead-letters/redrive", "/v1/dead-letters/discard"):
+                    or path in ("/v1/events", "/v1/events/live", "/v1/diff", "/v1/dead-letters/redrive",
+                                "/v1/dead-letters/discard"):
                 expected = (403,)
             else:
                 expected = (404,)  # by an id: as if it did not exist
