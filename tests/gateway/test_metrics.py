@@ -4,6 +4,7 @@
   test_metrics.py sqlite|postgresql
   test_metrics.py table               prints the table of docs/gateway.md
 """
+import functools
 import itertools
 import json
 import os
@@ -34,9 +35,6 @@ def make_store(kind):
 
 # ---------------------------------------------------------------- reading
 
-def value_of(text):
-    return float(text)
-
 
 class Numbers:
     """The text of one scrape: families, and samples by name and labels."""
@@ -60,7 +58,7 @@ class Numbers:
         name, labels, number = found.groups()
         key = (name, labels or "")
         assert key not in self.samples, "two samples " + line
-        self.samples[key] = value_of(number)
+        self.samples[key] = float(number)
 
     def get(self, name, **labels):
         """The value; the labels in the order in which they are printed."""
@@ -90,19 +88,23 @@ def scrape_until(g, name, value, **labels):
 
 # ---------------------------------------------------------------- promtool
 
+@functools.lru_cache
+def fetched():
+    done = subprocess.run([os.path.join(ROOT, "tools", "fetch-promtool")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 def promtool(*words, text=None):
-    if not hasattr(promtool, "program"):
-        promtool.program = subprocess.run([os.path.join(ROOT, "tools", "fetch-promtool")], capture_output=True, text=True,
-                                          check=True).stdout.strip()
-    done = subprocess.run([promtool.program, *words], input=text, capture_output=True, text=True, timeout=120)
+    """What it says on stderr; what it only finds odd it says there, too."""
+    done = subprocess.run([fetched(), *words], input=text, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, (words, done.stdout, done.stderr)
-    assert not done.stderr, done.stderr  # what it only finds odd it says there
-    return done.stdout
+    return done.stderr
 
 
 def check_prometheus(text):
     assert not text.endswith("# EOF\n")
-    promtool("check", "metrics", text=text)
+    assert not promtool("check", "metrics", text=text)
 
 
 def check_openmetrics(text):
@@ -114,8 +116,7 @@ def check_openmetrics(text):
     with open(timed, "w", encoding="utf-8") as out:
         for line in text.splitlines():
             out.write(line + ("" if line.startswith("#") else " 1700000000") + "\n")
-    subprocess.run([promtool.program, "tsdb", "create-blocks-from", "openmetrics", timed, os.path.join(where, "blocks")],
-                   capture_output=True, text=True, check=True, timeout=120)
+    promtool("tsdb", "create-blocks-from", "openmetrics", timed, os.path.join(where, "blocks"))
 
 
 def busy_store():
