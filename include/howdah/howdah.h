@@ -23,6 +23,7 @@
  *   share a subscription    howdah_groups.h
  *   share work              howdah_queue.h
  *   ask about the two times howdah_times.h
+ *   tokens and webhooks     howdah_gateway.h
  *   in your own transaction howdah_pg.h, howdah_sqlite.h
  *
  * This header includes all parts but the last two.  Only howdah_pg.h needs libpq's header, and only
@@ -806,6 +807,7 @@ HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_
 
 #include <howdah/howdah_subscriptions.h>
 
+#include <howdah/howdah_gateway.h>
 #include <howdah/howdah_groups.h>
 
 #include <howdah/howdah_queue.h>

@@ -25,8 +25,11 @@
  *     calls of one round, the second one is answered so.
  *   - What is wrong with one call (a conflict, an id that is used for something else, an event that
  *     is invalid or too large) is the error of that call.  Others do not notice.
- *   - Calls that wait are decided in the order in which they came.  Of many that expect the same
- *     version of a stream exactly one is stored.
+ *   - Calls of one stream are decided in the order in which they came.  Of many that expect the
+ *     same version of a stream exactly one is stored.  With one session that is the order of all.
+ *   - While a transaction of somebody else is open that has appended to a stream, the calls of that
+ *     stream wait for it.  Others do not, unless there is a pooler between the publisher and the
+ *     server.
  *
  * A publisher is a session (or several) of its own.  It is never part of a transaction of the
  * caller's, nor of a handler's; on SQLite it waits for those to end, as any other writer.
@@ -49,7 +52,8 @@ typedef struct howdah_publisher_options {
     size_t size;
     /*
      * 1: connections, each with a thread; 1 to HOWDAH_PUBLISHER_SESSIONS_MAX.  With several, rounds
-     * overlap, but never two with events of the same stream.  SQLite has one writer: there it is 1.
+     * overlap, but never two with events of the same stream: two are quicker where there are many
+     * streams and many callers.  SQLite has one writer: there it is 1.
      */
     int64_t sessions;
     /*

@@ -21,7 +21,8 @@
 typedef struct ours {
     bench_client base;
     const bench_plan *plan;
-    howdah_bus *bus;
+    howdah_bus *bus; /* NULL: the publisher instead, which is the site's */
+    howdah_publisher *publisher;
     howdah_builder *builder;
     bench_load load;
     bench_pace pace;
@@ -70,7 +71,9 @@ static int append_one(bench_client *client, int64_t *ret_events, howdah_error *r
         return s;
     if (client->subscribers)
         bench_subscribers_stamp(client->subscribers, options.expected_version + 1);
-    s = howdah_append(c->bus, event, &options, &position, reterr);
+    s = c->publisher ? howdah_publisher_append(c->publisher, (const howdah_event *const *)&event, 1,
+                                               &options, &position, reterr)
+                     : howdah_append(c->bus, event, &options, &position, reterr);
     if (s >= 0)
         s = check_version(position.version, options.expected_version + 1, reterr);
     howdah_event_free(event);
@@ -220,7 +223,8 @@ static int open_ours(const bench_site *site, bench_kind kind, unsigned number, b
     }
     if (s >= 0)
         s = howdah_builder_new(&c->builder, reterr);
-    if (s >= 0)
+    c->publisher = site->publisher;
+    if (s >= 0 && !c->publisher)
         s = howdah_open(quiet ? site->quiet_url : site->url,
                         quiet ? site->quiet_settings : site->settings, &c->bus, reterr);
     if (s < 0) {

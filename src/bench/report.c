@@ -69,6 +69,8 @@ static void json_plan(cli_out *out, const bench_plan *plan)
     else
         cli_out_printf(out, ",\"streams\":%lld,\"batch\":%lld", (long long)plan->streams,
                        (long long)plan->batch);
+    if (plan->combine > 0)
+        cli_out_printf(out, ",\"combine\":%lld", (long long)plan->combine);
     if (plan->kind == BENCH_QUEUE && plan->keys > 0)
         cli_out_printf(out, ",\"keys\":%lld", (long long)plan->keys);
     if (plan->kind == BENCH_FANOUT)

@@ -72,6 +72,7 @@ typedef struct bench_plan {
     int64_t streams; /* of each client */
     int64_t batch;   /* events of one append */
     int64_t events;  /* of one read, or of one delivery */
+    int64_t combine; /* append: sessions of the publisher that all clients share; 0: none */
     int64_t rate;    /* latency: appends a second */
     int64_t subscriptions;
     int64_t members; /* fanout, latency: those who listen are so many members of a group; 0: not */
@@ -118,10 +119,11 @@ typedef struct bench_site {
     const bench_backend *backend;
     const bench_plan *plan;
     const howdah_settings *settings;
-    char *url;     /* of the buses */
-    char *place;   /* the schema, or the file */
-    char *ceiling; /* the ceiling's table, or its file */
-    bool one_time; /* asof: the client writes to the table that knows one time only */
+    char *url;                   /* of the buses */
+    char *place;                 /* the schema, or the file */
+    char *ceiling;               /* the ceiling's table, or its file */
+    bool one_time;               /* asof: the client writes to the table that knows one time only */
+    howdah_publisher *publisher; /* append: that all clients share; NULL: each has a bus */
     /* fanout: a second bus, which nobody listens to. */
     char *quiet_url;
     howdah_settings *quiet_settings;

@@ -142,7 +142,7 @@ static void close_bus(howdah_bus *bus)
 }
 
 /* Closes what was opened when a later step fails: the caller gets a whole bus or none. */
-int hw_bus_open(const char *url, const howdah_settings *settings, int64_t lock_timeout_ms,
+int hw_bus_open(const char *url, const howdah_settings *settings, const hw_bus_limits *limits,
                 howdah_bus **ret_bus, howdah_error *reterr)
 {
     howdah_settings defaults;
@@ -159,7 +159,11 @@ int hw_bus_open(const char *url, const howdah_settings *settings, int64_t lock_t
         return s;
     s = keep_settings(bus, url, settings, reterr);
     config = config_of(url, settings, bus->interrupt);
-    config.lock_timeout_ms = lock_timeout_ms;
+    if (limits) {
+        config.lock_timeout_ms = limits->lock_timeout_ms;
+        if (limits->connect_timeout_ms < config.connect_timeout_ms)
+            config.connect_timeout_ms = limits->connect_timeout_ms;
+    }
     if (s >= 0)
         s = hw_store_open(&config, &bus->store, reterr);
     if (s < 0) {
@@ -178,7 +182,7 @@ int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **r
 {
     if (!url || !ret_bus)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_open: an argument is NULL");
-    return hw_bus_open(url, settings, 0, ret_bus, reterr);
+    return hw_bus_open(url, settings, NULL, ret_bus, reterr);
 }
 
 /*

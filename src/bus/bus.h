@@ -47,8 +47,14 @@ static inline const hw_interrupt *hw_bus_waits_for(const howdah_bus *bus)
 /* Ends the waits of handlers, now and from now on, or lets them wait again. */
 void hw_waits_end(howdah_bus *bus, bool end);
 
-/* As howdah_open(); lock_timeout_ms: see hw_config. */
-int hw_bus_open(const char *url, const howdah_settings *settings, int64_t lock_timeout_ms,
+/* What a session may wait for, beyond what is set; NULL: as set. */
+typedef struct hw_bus_limits {
+    int64_t lock_timeout_ms;    /* see hw_config */
+    int64_t connect_timeout_ms; /* less, if less is set */
+} hw_bus_limits;
+
+/* As howdah_open(). */
+int hw_bus_open(const char *url, const howdah_settings *settings, const hw_bus_limits *limits,
                 howdah_bus **ret_bus, howdah_error *reterr);
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */

@@ -266,6 +266,13 @@ static const cli_option serve_options[] = {
      "a line for each request on stderr (default logfmt in a terminal, else json)", 0},
     CLI_OPTIONS_END};
 
+/* The choices of format stand in the order of face_metrics_form. */
+static const cli_option metrics_options[] = {
+    {"format", "prometheus|openmetrics", "prometheus openmetrics",
+     "the text's form (default prometheus)", 0},
+    {"output", "FILE", NULL, "into this file, which is whole at every moment", 0},
+    CLI_OPTIONS_END};
+
 static const cli_option import_options[] = {
     {"table", "SCHEMA.TABLE", NULL, "the table to take events from", 0},
     {"map", "FIELD=COLUMN", NULL, "which column holds a field; FIELD:=TEXT gives a constant",
@@ -299,6 +306,7 @@ static const cli_option bench_options[] = {
      0},
     {"handler-us", "N", NULL, "group: an event takes so many microseconds (default 0)", 0},
     {"pin", NULL, NULL, "queue, group: the rate while an old snapshot is held open", 0},
+    {"combine", "N", NULL, "append: all clients through one publisher, with N sessions", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
@@ -335,6 +343,13 @@ static const char status_about[] =
     "way, not their history; howdah queue ls counts that too.  dead_letters counts those that "
     "nobody has resolved, of subscriptions and queues.  What this user may not see is left out, or "
     "null.";
+
+static const char metrics_about[] =
+    "The log, holes and who keeps them open, each subscription's lag and state, each queue's jobs "
+    "and the age of the oldest: the same as GET /metrics of a gateway, without what only a gateway "
+    "knows.  At most 500 subscriptions and 500 queues have lines of their own, those with the most "
+    "to do; the others are summed up as \"(other)\".  With --output the file is replaced as a whole, "
+    "and when the store cannot be asked it says howdah_up 0, and the exit code why.";
 
 static const char verify_about[] =
     "Checks a live store, without blocking anyone: whether every job that was pushed is in exactly "
@@ -741,6 +756,16 @@ const cli_command cli_commands[] = {
      .examples = {"howdah status", "howdah status --json | jq .head",
                   "howdah status --json | jq '.queues[] | select(.oldest_age_s > 60)'"},
      .run = cmd_status},
+    {.name = "metrics",
+     .group = "Maintenance",
+     .summary = "print numbers for a monitor, as Prometheus reads them",
+     .usage = {"metrics [--format prometheus|openmetrics] [--output FILE]"},
+     .about = metrics_about,
+     .options = metrics_options,
+     .examples = {"howdah metrics",
+                  "howdah metrics --output /var/lib/prometheus/node-exporter/howdah.prom",
+                  "howdah metrics | grep '^howdah_subscription_lag_seconds'"},
+     .run = cmd_metrics},
     {.name = "doctor",
      .group = "Maintenance",
      .summary = "check server, schema, privileges and durability",
@@ -765,6 +790,7 @@ const cli_command cli_commands[] = {
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
+                  "howdah bench append --combine 1 --clients 64 --ceiling",
                   "howdah bench latency --rate 1000 --ceiling",
                   "howdah bench asof --of type --events 100000",
                   "howdah bench group --members 8 --batch 100 --ceiling",
@@ -802,7 +828,7 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"metrics", "top"};
+    static const char *const later[] = {"top"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)

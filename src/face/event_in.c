@@ -108,8 +108,10 @@ static int take_headers(parse *p, const field *f, hw_str value, howdah_error *re
 {
     (void)f;
     (void)reterr;
-    if (face_kind_of(value) != '0')
+    if (face_kind_of(value) != '0') {
         howdah_builder_set_headers_json(p->builder, value.s, value.len);
+        p->in->headers = value;
+    }
     return HOWDAH_OK;
 }
 
@@ -330,6 +332,7 @@ int face_event_in_parse(face_event_in *in, howdah_builder *builder, hw_buf *scra
     int s = face_object_check(in->text, reterr);
 
     in->has_id = false;
+    in->headers = HW_STR_NULL;
     in->is_correction = s == HOWDAH_OK && in->correction && is_correction(in->text);
     if (in->is_correction) {
         s = face_correction_in_parse(in->correction, in->text, in->payload_max, reterr);

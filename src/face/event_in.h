@@ -25,6 +25,7 @@ typedef struct face_event_in {
     const char *id_space;           /* NULL: an object without id gets a random one */
     face_correction_in *correction; /* where an object that corrects goes; NULL: it is refused, */
     const char *correction_advice;  /* with this; NULL: with no advice */
+    hw_str headers;                 /* out: as they stand in the text; absent: none */
     bool has_id;                    /* out: it named its id, or got one from id_space */
     bool is_correction;             /* out: it is in *correction, and the builder has nothing */
 } face_event_in;

@@ -6,6 +6,9 @@
  *   I3  A request that is repeated stores nothing twice: an event's id is its own, or made of the
  *       Idempotency-Key and its place in the request.  Without either the client cannot know, after
  *       an outcome that nobody knows; so the error then names the ids to repeat with.
+ *   I4  An event without a trace gets the request's.  A request that is repeated is a new step of
+ *       a trace; the event that it stored the first time has the trace of that time, and is the
+ *       same event nevertheless.
  */
 #include "gateway/append.h"
 
@@ -24,6 +27,7 @@
 #include "face/events.h"
 #include "face/json_in.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/server.h"
 
 #define SCRATCH_MAX ((size_t)128 * 1024 * 1024)
@@ -52,10 +56,49 @@ static int make_room(gw_incoming *in, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* I4: the trace of the event that is stored with the id of the one in the builder, if there is. */
+static int find_stored_trace(gw_incoming *in, gw_trace *trace, howdah_error *reterr)
+{
+    char id[HOWDAH_UUID_SIZE];
+    howdah_event *event = NULL;
+    hw_str headers;
+    int s = howdah_builder_build(in->builder, &event, reterr);
+
+    if (s < 0)
+        return s;
+    howdah_event_id(event, id);
+    howdah_event_free(event);
+    s = howdah_event_get(in->again, id, &event, reterr);
+    if (s < 0)
+        return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
+    headers.s = howdah_event_headers(event, &headers.len);
+    (void)gw_trace_of(headers, trace);
+    howdah_event_free(event);
+    return HOWDAH_OK;
+}
+
+static int add_trace(gw_incoming *in, howdah_error *reterr)
+{
+    gw_trace trace = *in->trace;
+    int s = HOWDAH_OK;
+
+    if (in->own_trace || !trace.parent[0])
+        return HOWDAH_OK;
+    if (in->again)
+        s = find_stored_trace(in, &trace, reterr);
+    if (s >= 0 && trace.parent[0])
+        howdah_builder_add_header(in->builder, "traceparent", trace.parent);
+    if (s >= 0 && trace.state[0])
+        howdah_builder_add_header(in->builder, "tracestate", trace.state);
+    return s;
+}
+
 int gw_incoming_add(gw_incoming *in, howdah_error *reterr)
 {
     int s = make_room(in, reterr);
 
+    if (s >= 0)
+        s = add_trace(in, reterr);
     if (s >= 0)
         s = howdah_builder_build(in->builder, &in->events[in->n], reterr);
     if (s >= 0)
@@ -63,10 +106,15 @@ int gw_incoming_add(gw_incoming *in, howdah_error *reterr)
     return s;
 }
 
+static void forget_events(gw_incoming *in)
+{
+    while (in->n > 0)
+        howdah_event_free(in->events[--in->n]);
+}
+
 static void incoming_done(gw_incoming *in)
 {
-    for (size_t i = 0; i < in->n; i++)
-        howdah_event_free(in->events[i]);
+    forget_events(in);
     hw_free(in->events);
     hw_free(in->positions);
     howdah_builder_free(in->builder);
@@ -104,6 +152,7 @@ static int add_object(gw_incoming *in, hw_str object, howdah_error *reterr)
 
     howdah_builder_reset(in->builder);
     s = face_event_in_parse(&one, in->builder, &in->scratch, reterr);
+    in->own_trace = !gw_trace_wanted(in->trace, one.headers);
     if (s >= 0)
         s = give_id(in, one.has_id, reterr);
     return s < 0 ? s : gw_incoming_add(in, reterr);
@@ -231,6 +280,8 @@ static void put_positions(gw_request *r, const gw_incoming *in)
     }
     hw_buf_puts(out, in->many && !in->lines ? "]\n" : "\n");
     gw_answer_json(r, in->n > 0 ? 201 : 200);
+    gw_count(r, GW_METER_APPENDS, in->n > 0);
+    gw_count(r, GW_METER_EVENTS_APPENDED, (int64_t)in->n);
     if (in->lines)
         r->answer.content_type = "application/x-ndjson";
     if (in->n == 1) {
@@ -269,16 +320,19 @@ static int begin(gw_request *r, gw_incoming *in, howdah_error *reterr)
     *in =
         (gw_incoming){.scratch = HW_BUF_INIT(SCRATCH_MAX), .key = gw_header(r, "Idempotency-Key")};
     in->payload_max = gw_payload_max(r->gateway);
+    in->trace = &r->trace;
     if (in->key && (strlen(in->key) == 0 || strlen(in->key) > 255))
         return hw_fail_field(reterr, HOWDAH_INVALID, "Idempotency-Key",
                              "must be 1 to 255 bytes, got %zu", strlen(in->key));
     return howdah_builder_new(&in->builder, reterr);
 }
 
-static int take(appending *a, howdah_error *reterr)
+/* again: to look for what is stored already; NULL: it is not. */
+static int take(appending *a, howdah_bus *again, howdah_error *reterr)
 {
     int s = begin(a->r, &a->in, reterr);
 
+    a->in.again = again;
     if (s >= 0)
         s = take_expectation(a->r, &a->options.expected_version, reterr);
     return s < 0 ? s : take_body(a->r, &a->in, reterr);
@@ -297,6 +351,12 @@ static void on_published(void *ctx, int status, const howdah_error *error)
     gw_request *r = a->r;
     howdah_error err = HOWDAH_ERROR_INIT;
 
+    if (status == HOWDAH_ID_REUSED && r->trace.parent[0] && !a->in.again) { /* I4 */
+        appending_free(a);
+        r->ids_in_use = true;
+        gw_request_again(r);
+        return;
+    }
     if (status < 0) {
         hw_error_copy(&err, error);
         tell_ids(&a->in, &err);
@@ -343,6 +403,7 @@ static int submit(appending *a, howdah_publisher *publisher, howdah_error *reter
 int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     howdah_publisher *publisher;
+    howdah_bus *again;
     appending *a;
     int s = publisher_of(r->gateway, bus != NULL, &publisher, reterr);
 
@@ -354,8 +415,9 @@ int gw_events_append(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     if (!a)
         return hw_fail_no_memory(reterr);
     a->r = r;
+    again = r->ids_in_use ? bus : NULL;
     a->options = (howdah_append_options)HOWDAH_APPEND_OPTIONS_INIT;
-    s = take(a, reterr);
+    s = take(a, again, reterr);
     if (s >= 0 && a->in.n > 0) {
         s = submit(a, publisher, reterr);
         if (s == GW_SUBMITTED)

@@ -207,6 +207,7 @@ static int build(const cloudevent *e, gw_incoming *in, howdah_error *reterr)
         howdah_builder_set_causation(in->builder, get(e, "causationid"));
     set_data(e, in->builder);
     set_headers(e, in->builder);
+    in->own_trace = get(e, "traceparent") != NULL;
     s = set_id(e, in->builder, reterr);
     if (s >= 0)
         s = set_time(e, in->builder, reterr);

@@ -18,6 +18,7 @@
 #include "gateway/fields_in.h"
 #include "gateway/hand_out.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/server.h"
 
@@ -71,7 +72,7 @@ int gw_subscription_put(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
 /* -------------------------------------------------------------------- fetch */
 
-int gw_put_batch(hw_buf *out, const howdah_batch *batch, howdah_error *reterr)
+int gw_put_batch(const gw_request *r, hw_buf *out, const howdah_batch *batch, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
@@ -87,6 +88,8 @@ int gw_put_batch(hw_buf *out, const howdah_batch *batch, howdah_error *reterr)
         s = face_event_json(howdah_batch_event(batch, i), out, reterr);
     }
     hw_buf_puts(out, "]}\n");
+    gw_count(r, GW_METER_BATCHES_FETCHED, s >= 0);
+    gw_count(r, GW_METER_EVENTS_FETCHED, s >= 0 ? (int64_t)howdah_batch_size(batch) : 0);
     return s;
 }
 
@@ -120,7 +123,7 @@ int gw_subscription_fetch(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     if (s == HOWDAH_END && gw_parking_wanted(r, wait_ms, look_ms(r)))
         return GW_AGAIN;
     if (s >= 0)
-        s = gw_put_batch(&r->answer.body, batch, reterr);
+        s = gw_put_batch(r, &r->answer.body, batch, reterr);
     howdah_batch_free(batch);
     gw_answer_json(r, 200);
     return s;
@@ -158,6 +161,7 @@ int gw_subscription_ack(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = howdah_group_ack(bus, r->vars[0], token, upto, reterr);
     if (s >= 0 && upto == 0)
         gw_hand_out_spoken_for(r->gateway, token);
+    gw_count(r, GW_METER_ACKS, s >= 0);
     return done(r, s);
 }
 
@@ -181,6 +185,7 @@ int gw_subscription_nack(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = need("global_sequence", sequence > 0 ? "" : NULL, reterr);
     if (s >= 0)
         s = howdah_group_nack(bus, r->vars[0], token, sequence, error, after_ms, reterr);
+    gw_count(r, GW_METER_NACKS, s >= 0);
     return done(r, s);
 }
 

@@ -119,7 +119,7 @@ static int fetch(hand_out *h, howdah_bus *bus, howdah_error *reterr)
         return s;
     note_given(h, place, batch);
     hw_buf_puts(&h->piece, "event: batch\ndata: ");
-    s = gw_put_batch(&h->piece, batch, reterr);
+    s = gw_put_batch(h->stream.r, &h->piece, batch, reterr);
     hw_buf_puts(&h->piece, "\n");
     howdah_batch_free(batch);
     return s;

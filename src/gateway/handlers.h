@@ -8,6 +8,8 @@
 gw_handler gw_healthz;
 gw_handler gw_readyz;
 gw_handler gw_version;
+/* scrape.c */
+gw_handler gw_metrics;
 /* openapi.c */
 gw_handler gw_openapi;
 /* append.c */

@@ -103,8 +103,8 @@ static void put_answers(hw_buf *out, const char *schema)
     if (strcmp(schema, "Nothing") == 0) {
         hw_buf_puts(out, ",\"responses\":{\"204\":{\"description\":\"done\"}");
     } else {
-        hw_buf_puts(out, ",\"responses\":{\"2XX\":{\"description\":\"done\",\"content\":"
-                         "{\"application/json\":");
+        hw_buf_printf(out, ",\"responses\":{\"2XX\":{\"description\":\"done\",\"content\":{\"%s\":",
+                      strcmp(schema, "Text") == 0 ? "text/plain" : "application/json");
         put_reference(out, schema);
         hw_buf_puts(out, "}}");
     }

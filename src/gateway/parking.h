@@ -16,7 +16,7 @@ bool gw_parking_wanted(gw_request *r, int64_t wait_ms, int64_t look_ms);
 bool gw_client_is_gone(const gw_request *r);
 
 /* consume.c: {"token":...,"attempt":...,"events":[...]}\n; NULL: the one without events. */
-int gw_put_batch(hw_buf *out, const howdah_batch *batch, howdah_error *reterr);
+int gw_put_batch(const gw_request *r, hw_buf *out, const howdah_batch *batch, howdah_error *reterr);
 
 /* operate.c: the subscription that the path names, as the answer. */
 int gw_put_subscription(gw_request *r, howdah_bus *bus, howdah_error *reterr);

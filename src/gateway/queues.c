@@ -20,6 +20,7 @@
 #include "face/queues.h"
 #include "gateway/fields_in.h"
 #include "gateway/handlers.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/server.h"
 
@@ -41,6 +42,7 @@ typedef struct pushing {
     size_t n;
     size_t room;
     size_t payload_max;
+    const gw_trace *trace; /* of a job that names none */
     bool many;
     bool lines;
 } pushing;
@@ -70,7 +72,15 @@ static int add_job(pushing *p, hw_str object, howdah_error *reterr)
     }
     face_job_in_init(&in[p->n], p->payload_max);
     p->n++;
-    return face_job_in_parse(&in[p->n - 1], object, p->payload_max, reterr);
+    in += p->n - 1;
+    if (face_job_in_parse(in, object, p->payload_max, reterr) < 0)
+        return reterr->status;
+    if (!gw_trace_wanted(p->trace, (hw_str){in->headers.data, in->headers.len}))
+        return HOWDAH_OK;
+    gw_trace_add(&in->headers, p->trace);
+    in->job.headers = hw_buf_str(&in->headers);
+    in->job.headers_len = in->headers.len;
+    return hw_buf_check(&in->headers, reterr);
 }
 
 static int add_list(pushing *p, hw_str body, howdah_error *reterr)
@@ -155,13 +165,14 @@ static void put_pushed(gw_request *r, const pushing *p)
 
 int gw_queue_push(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    pushing p = {.payload_max = gw_payload_max(r->gateway)};
+    pushing p = {.payload_max = gw_payload_max(r->gateway), .trace = &r->trace};
     int s = take_jobs(r, &p, reterr);
 
     if (s >= 0 && p.n > 0)
         s = push_all(&p, bus, r->vars[0], reterr);
     if (s >= 0) {
         put_pushed(r, &p);
+        gw_count(r, GW_METER_JOBS_PUSHED, (int64_t)p.n);
         gw_waiting_wake(r->gateway->waiting);
     }
     pushing_done(&p);
@@ -212,6 +223,7 @@ int gw_queue_claim(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         return GW_AGAIN;
     if (s >= 0)
         s = put_jobs(&r->answer.body, jobs, reterr);
+    gw_count(r, GW_METER_JOBS_CLAIMED, s >= 0 ? (int64_t)howdah_jobs_count(jobs) : 0);
     howdah_jobs_free(jobs);
     gw_answer_json(r, 200);
     return s;
@@ -253,10 +265,11 @@ static int take_verdict(gw_request *r, const char *text, const char *duration, v
     return s;
 }
 
-static int say(gw_request *r, int status, const char *outcome)
+static int say(gw_request *r, int status, gw_meter meter, const char *outcome)
 {
     if (status < 0)
         return status;
+    gw_count(r, meter, 1);
     hw_buf_printf(&r->answer.body, "{\"ok\":true,\"outcome\":\"%s\"}\n", outcome);
     gw_answer_json(r, 200);
     return HOWDAH_OK;
@@ -269,7 +282,7 @@ int gw_job_complete(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_complete(bus, v.id, v.token, v.text, reterr);
-    return say(r, s, "completed");
+    return say(r, s, GW_METER_JOBS_COMPLETED, "completed");
 }
 
 int gw_job_fail(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -279,7 +292,7 @@ int gw_job_fail(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_fail(bus, v.id, v.token, v.text, reterr);
-    return say(r, s, "failed");
+    return say(r, s, GW_METER_JOBS_FAILED, "failed");
 }
 
 /* Without an attempt left it has failed instead. */
@@ -290,7 +303,9 @@ int gw_job_retry(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_retry(bus, v.id, v.token, v.ms, v.text, reterr);
-    return say(r, s, s == HOWDAH_END ? "failed" : "retry");
+    if (s == HOWDAH_END)
+        return say(r, s, GW_METER_JOBS_FAILED, "failed");
+    return say(r, s, GW_METER_JOBS_RETRIED, "retry");
 }
 
 int gw_job_extend(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -300,7 +315,7 @@ int gw_job_extend(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = howdah_job_extend(bus, v.id, v.token, v.ms, reterr);
-    return say(r, s, "extended");
+    return say(r, s, GW_METER_JOBS_EXTENDED, "extended");
 }
 
 int gw_job_release(gw_request *r, howdah_bus *bus, howdah_error *reterr)
@@ -312,7 +327,7 @@ int gw_job_release(gw_request *r, howdah_bus *bus, howdah_error *reterr)
         s = howdah_job_release(bus, v.id, v.token, reterr);
     if (s >= 0)
         gw_waiting_wake(r->gateway->waiting);
-    return say(r, s, "released");
+    return say(r, s, GW_METER_JOBS_RELEASED, "released");
 }
 
 static int show_job(gw_request *r, howdah_bus *bus, int64_t id, howdah_error *reterr)

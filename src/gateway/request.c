@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "gateway/access.h"
+#include "gateway/meters.h"
 #include "gateway/parking.h"
 #include "gateway/problem.h"
 #include "gateway/routes.h"
@@ -287,6 +288,7 @@ void gw_answer_error(gw_request *r, const howdah_error *err)
     if (after > 0)
         gw_answer_header(r, "Retry-After", "%d", after);
     gw_problem_put(&r->answer.body, err, http_status, r->id);
+    gw_meters_problem(r->gateway->meters, err);
     r->state = GW_ANSWERED;
 }
 
@@ -459,6 +461,7 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
 
     r->connection = connection;
     r->method = known_method(method);
+    (void)gw_trace_take(&r->trace, gw_header(r, "traceparent"), gw_header(r, "tracestate"));
     if (!r->method) {
         r->method = "GET";
         refuse(r, 405, HOWDAH_MISUSE, "", "no such method");
@@ -554,8 +557,7 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
         gw_waiting_park(r->gateway->waiting, r);
         return good;
     }
-    conclude(r, s, err);
-    resume(r);
+    gw_request_done(r, s, err);
     return good;
 }
 

@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "gateway/pool.h"
+#include "gateway/trace_context.h"
 
 struct MHD_Connection;
 struct gw_route;
@@ -65,6 +66,7 @@ typedef struct gw_request {
     struct gw_request *previous;
     gw_state state;
     char id[HW_UUID_TEXT + 1];
+    gw_trace trace;     /* that it belongs to */
     const char *method; /* a constant */
     char *url;          /* as it came, for the log */
     char *texts;        /* what vars and args point into */
@@ -74,14 +76,16 @@ typedef struct gw_request {
     hw_buf body;
     char *fields; /* texts of its fields (fields_in.h) */
     bool body_too_large;
+    bool ids_in_use; /* append.c: ids of it are stored already */
     gw_answer answer;
     int64_t begun_us;
+    int64_t bytes_out;      /* of the answer's body, so far */
     atomic_llong arrive_ms; /* by then its body has to be here; 0: it is */
     gw_job job;
     /* Of a handler that returns GW_AGAIN: it is not tried again after this. */
     int64_t wait_until_ms;
     int64_t look_ms;           /* when it is tried again at the latest */
-    struct gw_request *parked; /* the next that is parked */
+    struct gw_request *parked; /* the next that is parked, or waits for metrics */
     uint64_t wakes;            /* that there had been when it was tried */
     bool last_try;             /* nothing more than an empty answer comes after this one */
 } gw_request;

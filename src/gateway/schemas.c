@@ -18,6 +18,7 @@ typedef struct row {
 
 static const row rows[] = {
     {"Any", "(any)"},
+    {"Text", "(any)"},
     {"Health", "status:string! uptime_s:integer!"},
     {"Ready", "status:string! store:string! schema:string!"},
     {"Version", "name:string! version:string! api:string!"},

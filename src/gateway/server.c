@@ -68,6 +68,7 @@ static void log_access(gw_gateway *g, const gw_request *r)
     hw_buf line = HW_BUF_INIT(65536);
     hw_buf url = HW_BUF_INIT(65536);
     char time[HW_TIME_TEXT + 1];
+    char trace[GW_TRACE_ID_TEXT + 1];
 
     if (!g->options.log || g->options.log_format == GW_LOG_OFF)
         return;
@@ -79,10 +80,15 @@ static void log_access(gw_gateway *g, const gw_request *r)
     hw_buf_printf(&line,
                   json
                       ? "{\"time\":\"%s\",\"id\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
-                        "\"bytes_in\":%zu,\"ms\":%.3f}"
+                        "\"bytes_in\":%zu,\"ms\":%.3f"
                       : "time=%s id=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
                   time, r->id, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
                   r->body.len, ms);
+    if (r->trace.parent[0]) {
+        gw_trace_id(&r->trace, trace);
+        hw_buf_printf(&line, json ? ",\"trace_id\":\"%s\"" : " trace_id=%s", trace);
+    }
+    hw_buf_puts(&line, json ? "}" : "");
     if (!line.broken)
         g->options.log(g->options.log_ctx, HOWDAH_LOG_INFO, hw_buf_str(&line));
     hw_buf_done(&url);
@@ -259,6 +265,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **co
     set_idle(connection, hw_clock_mono_ms());
     if (r->answer.http_status != 0)
         log_access(g, r);
+    gw_meters_request_ends(g->meters, r);
     unlist_request(g, r);
     gw_request_free(r);
     count_down(g);
@@ -275,6 +282,7 @@ static struct MHD_Response *response_of(gw_request *r)
 
     if (r->answer.stream)
         return gw_stream_response(r->answer.stream);
+    r->bytes_out = (int64_t)n;
     if (n == 0)
         return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
     data = hw_buf_take(&r->answer.body);
@@ -316,6 +324,7 @@ static enum MHD_Result send_answer(gw_request *r)
         return MHD_NO;
     add_headers(r, response);
     r->state = GW_SENDING;
+    gw_meters_answer_begins(r->gateway->meters, r);
     result = MHD_queue_response(r->connection, (unsigned)r->answer.http_status, response);
     MHD_destroy_response(response);
     return result;
@@ -496,7 +505,8 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
     g->options = *options;
     g->url = hw_strdup(options->url);
     g->listen = hw_strdup(options->listen ? options->listen : "127.0.0.1:4460");
-    if (!g->url || !g->listen)
+    g->meters = gw_meters_new();
+    if (!g->url || !g->listen || !g->meters)
         return hw_fail_no_memory(reterr);
     g->started_us = hw_clock_wall_us();
     pool = (gw_pool_options){g->url, options->settings, (size_t)options->sessions, WAITING_MAX};
@@ -505,6 +515,8 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
         s = gw_waiting_new(g, &g->waiting, reterr);
     if (s >= 0)
         s = gw_relay_new(g, &g->relay, reterr);
+    if (s >= 0)
+        s = gw_scrape_new(g, &g->scrape, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -554,6 +566,7 @@ static void drain(gw_gateway *g, int64_t for_ms)
 static void give_up(gw_gateway *g)
 {
     gw_pool_interrupt(g->pool);
+    gw_scrape_interrupt(g->scrape);
     (void)pthread_mutex_lock(&g->lock);
     for (gw_request *r = g->requests; r; r = r->next) {
         const union MHD_ConnectionInfo *info =
@@ -586,11 +599,14 @@ void gw_stop(gw_gateway *g)
     }
     howdah_publisher_free(atomic_load(&g->publisher));
     gw_relay_free(g->relay);
+    gw_scrape_end(g->scrape);
     gw_waiting_free(g->waiting);
     gw_pool_free(g->pool);
     if (g->daemon)
         MHD_stop_daemon(g->daemon);
     (void)pthread_mutex_destroy(&g->publisher_lock);
+    gw_scrape_free(g->scrape);
+    gw_meters_free(g->meters);
     (void)pthread_cond_destroy(&g->quiet);
     (void)pthread_mutex_destroy(&g->lock);
     hw_free(g->url);

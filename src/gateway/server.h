@@ -14,8 +14,10 @@
 
 #include "gateway/relay.h"
 #include "gateway/gateway.h"
+#include "gateway/meters.h"
 #include "gateway/pool.h"
 #include "gateway/request.h"
+#include "gateway/scrape.h"
 #include "gateway/waiting.h"
 
 /* Of all bodies and answers that are held at the same time. */
@@ -32,6 +34,8 @@ struct gw_gateway {
     gw_relay *relay;
     _Atomic(howdah_publisher *) publisher; /* NULL: not opened yet */
     pthread_mutex_t publisher_lock;        /* held while it is opened */
+    gw_meters *meters;
+    gw_scrape *scrape;
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
     gw_request *requests;

@@ -21,6 +21,8 @@ static ssize_t on_read(void *ctx, uint64_t pos, char *out, size_t max)
     ssize_t n = stream->ops->read(stream, out, max);
 
     (void)pos;
+    if (n > 0)
+        stream->r->bytes_out += n;
     if (n == GW_STREAM_END)
         return MHD_CONTENT_READER_END_OF_STREAM;
     return n == GW_STREAM_CUT ? MHD_CONTENT_READER_END_WITH_ERROR : n;

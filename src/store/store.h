@@ -31,6 +31,7 @@
 #include "store/config.h"
 #include "store/groups.h"
 #include "store/queue.h"
+#include "store/registry.h"
 #include "store/subscriptions.h"
 #include "store/times.h"
 
@@ -241,6 +242,7 @@ typedef struct hw_store_ops {
     const hw_group_ops *groups; /* subscriptions that members share */
     const hw_queue_ops *queue;  /* the work queue */
     const hw_times_ops *times;  /* corrections' queries, snapshots, purges */
+    const hw_registry_ops *registry; /* of gateways */
 } hw_store_ops;
 
 /* The first member of every store and cursor. */

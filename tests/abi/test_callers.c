@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <howdah/howdah.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHARDS 0xA5
@@ -46,6 +47,8 @@ static void assert_left_alone(const space *given, size_t size)
 
 typedef struct fixture {
     howdah_bus *bus;
+    char dir[32]; /* of a file, which a publisher needs */
+    char url[64];
     howdah_event *event;
     char id[HOWDAH_UUID_SIZE];
 } fixture;
@@ -84,9 +87,40 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_file(void **state)
+{
+    howdah_bus *bus = NULL;
+    fixture *f;
+
+    (void)setup(state);
+    f = *state;
+    (void)snprintf(f->dir, sizeof f->dir, "/tmp/howdah-abi.XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    (void)snprintf(f->url, sizeof f->url, "sqlite:%s/log.db", f->dir);
+    assert_int_equal(howdah_open(f->url, NULL, &bus, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_migrate(bus, NULL, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_close(bus), HOWDAH_OK);
+    return 0;
+}
+
+static void remove_file(const fixture *f)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    char path[64];
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/log.db%s", f->dir, suffixes[i]);
+        (void)remove(path);
+    }
+    (void)remove(f->dir);
+}
+
 static int teardown(void **state)
 {
     fixture *f = *state;
+
+    if (f->dir[0])
+        remove_file(f);
 
     howdah_event_free(f->event);
     howdah_close(f->bus);
@@ -246,6 +280,27 @@ static int purge(fixture *f, space *o)
     return howdah_purge(f->bus, (howdah_purge_options *)o, NULL, NULL);
 }
 
+static int publisher(fixture *f, space *o)
+{
+    howdah_publisher *publisher = NULL;
+    int s = howdah_publisher_new(f->url, NULL, (howdah_publisher_options *)o, &publisher, NULL);
+
+    howdah_publisher_free(publisher);
+    return s;
+}
+
+static int publish(fixture *f, space *o)
+{
+    howdah_publisher *publisher = NULL;
+    const howdah_event *events[] = {f->event};
+    int s = howdah_publisher_new(f->url, NULL, NULL, &publisher, NULL);
+
+    if (s >= 0)
+        s = howdah_publisher_append(publisher, events, 1, (howdah_append_options *)o, NULL, NULL);
+    howdah_publisher_free(publisher);
+    return s;
+}
+
 /* Tries the sizes that an older, this and a newer caller have. */
 static void try_sizes(fixture *f, options_call call, const void *whole, size_t size,
                       size_t oldest_size)
@@ -291,6 +346,16 @@ static void options_of_the_log_may_be_of_another_age(void **state)
     TRY(f, read_open, r, stream);
     TRY(f, tail_open, t, pattern);
     TRY(f, import, i, table);
+}
+
+static void options_of_a_publisher_may_be_of_another_age(void **state)
+{
+    fixture *f = *state;
+    howdah_publisher_options p = HOWDAH_PUBLISHER_OPTIONS_INIT;
+    howdah_append_options a = HOWDAH_APPEND_OPTIONS_INIT;
+
+    TRY(f, publisher, p, sessions);
+    TRY(f, publish, a, expected_version);
 }
 
 static void options_of_a_subscription_may_be_of_another_age(void **state)
@@ -467,6 +532,29 @@ static int failure(fixture *f, void *ret)
     return howdah_event_get(f->bus, "x", &event, ret) == HOWDAH_INVALID ? HOWDAH_OK : HOWDAH_FAILED;
 }
 
+static int published(fixture *f, void *ret)
+{
+    howdah_publisher *publisher = NULL;
+    const howdah_event *events[] = {f->event};
+    int s = howdah_publisher_new(f->url, NULL, NULL, &publisher, NULL);
+
+    if (s >= 0)
+        s = howdah_publisher_append(publisher, events, 1, NULL, ret, NULL);
+    howdah_publisher_free(publisher);
+    return s;
+}
+
+static int publisher_counts(fixture *f, void *ret)
+{
+    howdah_publisher *publisher = NULL;
+    int s = howdah_publisher_new(f->url, NULL, NULL, &publisher, NULL);
+
+    if (s >= 0)
+        s = howdah_publisher_counts_get(publisher, ret);
+    howdah_publisher_free(publisher);
+    return s;
+}
+
 /* Whatever the caller's size is, no byte behind it is written, and those before it are the same. */
 static void get_sizes(fixture *f, info_call call, size_t size)
 {
@@ -506,6 +594,16 @@ static void what_is_filled_in_ends_where_the_callers_struct_ends(void **state)
     get_sizes(f, pushed, sizeof(howdah_pushed));
     get_sizes(f, counted, sizeof(howdah_knowledge));
     get_sizes(f, failure, sizeof(howdah_error));
+}
+
+static void what_a_publisher_fills_in_ends_where_the_callers_struct_ends(void **state)
+{
+    fixture *f = *state;
+    howdah_publisher_counts without = {0};
+
+    get_sizes(f, published, sizeof(howdah_position));
+    get_sizes(f, publisher_counts, sizeof(howdah_publisher_counts));
+    assert_int_equal(publisher_counts(f, &without), HOWDAH_MISUSE);
 }
 
 static void a_struct_without_a_size_gets_nothing(void **state)
@@ -756,6 +854,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(options_of_the_log_may_be_of_another_age, setup, teardown),
+        cmocka_unit_test_setup_teardown(options_of_a_publisher_may_be_of_another_age, setup_file,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            what_a_publisher_fills_in_ends_where_the_callers_struct_ends, setup_file, teardown),
         cmocka_unit_test_setup_teardown(options_of_a_subscription_may_be_of_another_age, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(options_of_queues_may_be_of_another_age, setup, teardown),

@@ -31,7 +31,7 @@ FINE = {
     ("howdah_dead_letters_redrive", "subscriber_id"), ("howdah_dead_letters_redrive", "ids"),
     ("howdah_queues_walk", "queue"), ("howdah_bindings_walk", "queue"),
     ("howdah_bindings_serve", "queue"), ("howdah_snapshots_walk", "stream"),
-    ("howdah_unsubscribe", "subscription"), ("howdah_close", "bus"), ("howdah_queue_publish", "json"),
+    ("howdah_group_fetch", "member"), ("howdah_unsubscribe", "subscription"), ("howdah_close", "bus"), ("howdah_queue_publish", "json"),
 }
 
 
@@ -150,6 +150,7 @@ class Objects:
         """What only exists inside a handler, or belongs to somebody else's library."""
         return any(word in kind for word in ("howdah_work ", "howdah_delivery ", "howdah_upcast ",
                                              "howdah_worker *", "howdah_subscription *",
+                                             "howdah_publisher *",
                                              "howdah_snapshot *", "PGconn", "sqlite3"))
 
 

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <howdah/howdah.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -593,6 +594,71 @@ static int purge(stage *on, howdah_error *err)
     return s < 0 ? s : howdah_purges_walk(on->bus, on_purge, NULL, err);
 }
 
+/* ------------------------------------------------------------------ publisher */
+
+/* A file: a publisher is not for a log in memory. */
+static char log_url[64];
+
+static void make_log(void)
+{
+    static char dir[32];
+    howdah_bus *bus = NULL;
+
+    (void)snprintf(dir, sizeof dir, "/tmp/howdah-oom.XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(log_url, sizeof log_url, "sqlite:%s/log.db", dir);
+    assert_int_equal(howdah_open(log_url, NULL, &bus, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_migrate(bus, NULL, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_close(bus), HOWDAH_OK);
+}
+
+static void remove_log(void)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    char path[80];
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s%s", log_url + strlen("sqlite:"), suffixes[i]);
+        (void)remove(path);
+    }
+    *strrchr(log_url, '/') = '\0';
+    (void)remove(log_url + strlen("sqlite:"));
+}
+
+typedef struct told {
+    int times;
+    int status;
+} told;
+
+static void on_published(void *ctx, int status, const howdah_error *error)
+{
+    told *t = ctx;
+
+    (void)error;
+    t->times++;
+    t->status = status;
+}
+
+/* Four submissions, so that some go together; the last words are known when it is freed. */
+static int publish(stage *on, howdah_error *err)
+{
+    howdah_publisher *publisher = NULL;
+    const howdah_event *const both[] = {on->event, on->next};
+    told t = {0, HOWDAH_OK};
+    int submitted = 0;
+    int s = howdah_publisher_new(log_url, NULL, NULL, &publisher, err);
+
+    for (int i = 0; s >= 0 && i < 4; i++) {
+        s = howdah_publisher_submit(publisher, &both[i % 2], 1, NULL, NULL, on_published, &t, err);
+        submitted += s >= 0;
+    }
+    if (s >= 0)
+        s = howdah_publisher_append(publisher, both, 2, NULL, NULL, err);
+    howdah_publisher_free(publisher);
+    assert_int_equal(t.times, submitted);
+    return s < 0 ? s : t.status;
+}
+
 #define SCARCE(run)                                                                                \
     static void run##_survives_that_an_allocation_fails(void **state)                              \
     {                                                                                              \
@@ -617,6 +683,7 @@ SCARCE(correct)
 SCARCE(snapshot)
 SCARCE(upcast)
 SCARCE(purge)
+SCARCE(publish)
 
 int main(int argc, char **argv)
 {
@@ -638,9 +705,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(snapshot_survives_that_an_allocation_fails),
         cmocka_unit_test(upcast_survives_that_an_allocation_fails),
         cmocka_unit_test(purge_survives_that_an_allocation_fails),
+        cmocka_unit_test(publish_survives_that_an_allocation_fails),
     };
+    int failed;
 
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    make_log();
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    remove_log();
+    return failed;
 }

@@ -160,7 +160,7 @@ unknown_options_and_commands_name_the_nearest() {
     has_not err "did you mean"
     run 2 red
     has err "did you mean read?"
-    run 2 serve x
+    run 2 top x
     has err "not in this version"
     run 2 append s a.b --quiet=yes
     run 2 append s a.b --id

@@ -46,6 +46,15 @@ append_is_measured_against_plain_inserts() {
     _nothing_is_left
 }
 
+clients_may_share_a_publisher() {
+    run 0 bench append --combine 2 --clients 3 --seconds 0.2 --json
+    equals "$(field clients)/$(field combine)" 3/2
+    _positive events_per_s
+    empty err
+    _nothing_is_left
+    run 2 bench read --combine 1
+}
+
 batches_are_measured_against_the_store_s_own_way() {
     run 0 bench append-batch --ceiling --seconds 0.2 --batch 100 --payload 64 --streams 3
     equals "$(field bench)" append-batch

@@ -116,9 +116,11 @@ cf_group cf_group_exchange_tests(void);
 cf_group cf_group_fairness_tests(void);
 cf_group cf_group_suspects_tests(void);
 cf_group cf_groups_tests(void);
+cf_group cf_group_tokens_tests(void);
 cf_group cf_group_admin_tests(void);
 cf_group cf_shared_tests(void);
 cf_group cf_reserved_tests(void);
+cf_group cf_registry_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

@@ -469,13 +469,15 @@ int main(int argc, char **argv)
                   {cf_upcast_tests, false},
                   {cf_use_tests, false},
                   {cf_groups_tests, true},
+                  {cf_group_tokens_tests, true},
                   {cf_group_admin_tests, true},
                   {cf_group_dead_letters_tests, true},
                   {cf_group_exchange_tests, true},
                   {cf_group_fairness_tests, true},
                   {cf_group_suspects_tests, true},
                   {cf_shared_tests, false},
-                  {cf_reserved_tests, false}};
+                  {cf_reserved_tests, false},
+                  {cf_registry_tests, true}};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 

@@ -214,11 +214,12 @@ static void each_caller_of_a_round_gets_its_own_verdict(void **state)
 {
     cf *c = *state;
     howdah_publisher *publisher = publisher_of(c, NULL);
+    howdah_event *old = event_with_id("old", "00000000-0000-7000-8000-000000000001", "{\"a\":1}");
     outcome o[6];
     held h;
 
-    (void)cf_append_event(
-        c->bus, event_with_id("old", "00000000-0000-7000-8000-000000000001", "{\"a\":1}"));
+    (void)cf_append_event(c->bus, old);
+    howdah_event_free(old);
     hold(c, publisher, &h);
     submit(publisher, &o[0], cf_event("a", "t", NULL), HOWDAH_EXPECT_NONE);
     submit(publisher, &o[1], cf_event("old", "t", NULL), 7);
@@ -493,8 +494,8 @@ static void a_call_that_waits_too_long_fails_and_stores_nothing(void **state)
     options.wait_ms = 100;
     publisher = publisher_of(c, &options);
     hold(c, publisher, &h);
-    for (int i = 0; i < 5; i++)
-        submit(publisher, &o[i], cf_event("s", "t", NULL), HOWDAH_EXPECT_ANY);
+    for (int i = 0; i < 5; i++) /* their time may come when that of the first is over */
+        submit(publisher, &o[i], cf_event("held", "t", NULL), HOWDAH_EXPECT_ANY);
     for (int i = 0; i < 5; i++) {
         wait_told(&o[i]);
         assert_true(o[i].status == HOWDAH_TIMEOUT || o[i].status == HOWDAH_UNAVAILABLE);

@@ -355,6 +355,24 @@ def a_place_goes_on_with_all_events_of_a_standby_that_lacks_nothing(run):
     go_on_from_a_place(run, "place whole", lag=False)
 
 
+def a_place_goes_on_at_a_standby_with_what_its_primary_has_open(run):
+    with PgStage(run, "place standby") as stage:
+        follower = stage.follow("follow", "--places", "--set", "read_only=true")
+        stage.append(KEPT)
+        commit = stage.hold(2, "held")
+        stage.append(5)
+        stage.until_handled(follower)
+        follower.process.end()
+        stage.site.sync()
+        follower.words[2] = stage.site.standby.url()
+        follower.start()
+        stage.append(5)
+        stage.until_handled(follower)
+        commit()
+        stage.append(5, streams=("held",))
+        stage.until_handled(follower)
+
+
 def behind_a_pooler_that_leads_to_a_standby_a_follower_prints_what_its_primary_had_open(run):
     """Nobody holds numbers there: what is missing need not be dead."""
     with PgStage(run, "follow standby", pooled=True) as stage:
@@ -635,6 +653,7 @@ GROUPS = {
                a_place_goes_on_with_all_events_of_a_standby_that_lagged,
                a_place_goes_on_with_all_events_of_a_standby_that_lagged_and_went_on,
                a_place_goes_on_with_all_events_of_a_standby_that_lacks_nothing,
+               a_place_goes_on_at_a_standby_with_what_its_primary_has_open,
                behind_a_pooler_that_leads_to_a_standby_a_follower_prints_what_its_primary_had_open,
                a_follower_of_a_standby_that_is_promoted_prints_everything],
     "jobs": [behind_a_pooler_each_event_becomes_one_job_that_runs,

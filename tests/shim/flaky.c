@@ -345,6 +345,7 @@ static const hw_store_ops flaky_ops = {
     .groups = &hw_flaky_group_ops,
     .queue = &hw_flaky_queue_ops,
     .times = &hw_flaky_times_ops,
+    .registry = &hw_flaky_registry_ops,
 };
 
 int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
@@ -361,6 +362,8 @@ int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
         f->ops.groups = NULL;
     if (!inner->ops->times)
         f->ops.times = NULL;
+    if (!inner->ops->registry)
+        f->ops.registry = NULL;
     f->store.ops = &f->ops;
     f->store.one_writer = inner->one_writer;
     f->store.alone = inner->alone;

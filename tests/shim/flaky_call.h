@@ -42,5 +42,7 @@ extern const hw_queue_ops hw_flaky_queue_ops;
 extern const hw_group_ops hw_flaky_group_ops;
 /* flaky_times.c */
 extern const hw_times_ops hw_flaky_times_ops;
+/* flaky_registry.c */
+extern const hw_registry_ops hw_flaky_registry_ops;
 
 #endif

@@ -108,6 +108,33 @@ static void a_gap_counts_as_missing_until_a_pass_says_what_is_a_hole(void **stat
     hw_delivery_done(&d);
 }
 
+/* As a pass up to the last row would, but the state stays as it is. */
+static void amid_a_page_only_its_holes_and_what_was_missing_before_are_outstanding(void **state)
+{
+    const hw_hole holes[] = {{2, 2, 0}, {8, 9, 0}, {20, 30, 0}};
+    const hw_range before[] = {{2, 3}, {5, 5}};
+    hw_ranges out = HW_RANGES_INIT;
+    hw_delivery d;
+
+    (void)state;
+    start(&d, &(hw_delivery_config){BATCHED});
+    assert_int_equal(hw_delivery_load(&d, 5, before, 2, 0, NULL), HOWDAH_OK);
+    assert_int_equal(offer(&d, 3, "s"), HW_OFFER_DELIVER);
+    handled(&d, 3);
+    assert_int_equal(offer(&d, 12, "s"), HW_OFFER_DELIVER); /* 6 to 11 are not looked at yet, */
+    handled(&d, 12);
+    assert_int_equal(hw_delivery_outstanding_amid(&d, 5, holes, 3, &out, NULL), HOWDAH_OK);
+    assert_int_equal(out.n, 3);
+    assert_i64_equal(out.items[0].last, 2);
+    assert_i64_equal(out.items[1].first, 5);
+    assert_i64_equal(out.items[1].last, 5); /* which touches the next one */
+    assert_i64_equal(out.items[2].first, 8);
+    assert_i64_equal(out.items[2].last, 9);
+    assert_outstanding(&d, {2, 2}, {5, 11});
+    hw_ranges_done(&out);
+    hw_delivery_done(&d);
+}
+
 static void a_pass_decides_nothing_above_its_end_and_never_goes_back(void **state)
 {
     hw_delivery d;
@@ -882,6 +909,7 @@ int main(void)
         cmocka_unit_test(what_does_not_match_is_done_at_once),
         cmocka_unit_test(a_number_is_accepted_once),
         cmocka_unit_test(a_gap_counts_as_missing_until_a_pass_says_what_is_a_hole),
+        cmocka_unit_test(amid_a_page_only_its_holes_and_what_was_missing_before_are_outstanding),
         cmocka_unit_test(a_pass_decides_nothing_above_its_end_and_never_goes_back),
         cmocka_unit_test(a_hole_below_high_that_was_handled_is_not_outstanding_again),
         cmocka_unit_test(wanted_is_what_is_missing_and_what_is_above),

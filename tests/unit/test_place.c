@@ -203,13 +203,13 @@ static void assert_judged(const char *text)
 
 static void mutate(dice *d, char *text, size_t room)
 {
-    static const char letters[] = "..019AZaz-_ \n\x7f\xff";
+    static const char bytes[] = "..019AZaz-_ \n\x7f\xff";
     size_t len = strlen(text);
     size_t at = len > 0 ? (size_t)throw_dice(d, len) : 0;
 
     switch (throw_dice(d, 4)) {
     case 0:
-        text[at] = letters[throw_dice(d, sizeof letters - 1)];
+        text[at] = bytes[throw_dice(d, sizeof bytes - 1)];
         break;
     case 1:
         memmove(text + at, text + at + (len > 0), len - at);

@@ -6,7 +6,7 @@
 --   {schema}_read       read and query, load snapshots
 --   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips; be a member of groups
 --   {schema}_work       push jobs, claim and ack them, look at queues; with _subscribe, route events
---   {schema}_admin      all of these, change queues, purge events
+--   {schema}_admin      all of these, change queues, purge events, tokens and webhooks of gateways
 --
 -- A role is created only if the role that migrates may do so.  Otherwise a notice says what is missing,
 -- and the first migration after somebody has created the role grants the rights.
@@ -40,7 +40,9 @@ DECLARE
                                         'route_events', 'job_dead_letter_states',
                                         'head', 'first_since']; -- how far a binding is behind the log
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
-                                        'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
+                                        'queue_bind', 'queue_unbind', 'purge_events', 'purge_records',
+                                        'token_add', 'token_revoke', 'webhook_set', 'webhook_list', 'webhook_secret',
+                                        'webhook_enable', 'webhook_report', 'webhook_remove'];
     shares     constant text[] := ARRAY['subscribe', 'unshare', 'fetch', 'ack', 'nack', 'extend_lease', 'release_batch', 'shorten_batch',
                                         'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_nack', 'group_stands', 'group_moved', 'group_tids', 'group_outlook', 'group_progress', 'lag_age_s', 'group_members', 'subscription_arm', 'subscription_pause',
                                         'subscription_resume', 'subscription_reset', 'subscription_remove'];
@@ -52,15 +54,16 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON TABLE skips', 'SELECT, UPDATE ON TABLE proven',
         'SELECT ON SEQUENCE events_global_sequence_seq',
         'USAGE ON SEQUENCE subscriptions_token_seq', 'SELECT, UPDATE ON SEQUENCE bell'];
+    gates      constant text[] := ARRAY['token_list', 'token_used']; -- what every gateway needs
     right_on   text;
     role       record;
 BEGIN
     FOR role IN
-        SELECT schema || '_publish' AS name, appends || pushes AS functions, false AS subscribes
-        UNION ALL SELECT schema || '_read', reads, false
-        UNION ALL SELECT schema || '_subscribe', reads || shares || ARRAY['ring', 'purge_of'], true
-        UNION ALL SELECT schema || '_work', pushes || works, false
-        UNION ALL SELECT schema || '_admin', appends || reads || pushes || works || shares || manages || ARRAY['purge_of'], true
+        SELECT schema || '_publish' AS name, appends || pushes || gates AS functions, false AS subscribes
+        UNION ALL SELECT schema || '_read', reads || gates, false
+        UNION ALL SELECT schema || '_subscribe', reads || shares || gates || ARRAY['ring', 'purge_of'], true
+        UNION ALL SELECT schema || '_work', pushes || works || gates, false
+        UNION ALL SELECT schema || '_admin', appends || reads || pushes || works || shares || manages || gates || ARRAY['purge_of'], true
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = role.name) THEN
             IF NOT may_create THEN

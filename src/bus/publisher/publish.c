@@ -281,7 +281,7 @@ static void answer_conflict(piece *c, size_t i)
  * What did not go: refused, unless it is stored already.  A repeated id that is not stored now is
  * stored in part, or somebody may not read: an append of its own will tell.
  */
-static int settle(piece *c, bool looked_up, howdah_error *reterr)
+static int end_those_left(piece *c, bool looked_up, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     bool left = false;
@@ -350,13 +350,13 @@ static int try_piece(piece *c, progress *ret_progress, howdah_error *reterr)
         *ret_progress = CARRIED;
         hw_round_plan(&c->round);
         if (c->round.batch.n == 0)
-            return settle(c, attempt > 0, reterr);
+            return end_those_left(c, attempt > 0, reterr);
         s = store->ops->append(store, &c->round.batch, NULL, c->positions, &report, reterr);
         if (s < 0 || report.outcome == HW_APPEND_NOT_COMBINED)
             return s;
         if (report.outcome == HW_APPEND_STORED) {
             answer_those_that_went(c);
-            return settle(c, false, reterr);
+            return end_those_left(c, false, reterr);
         }
         s = look_up_versions(c, reterr);
         if (s >= 0)
@@ -373,6 +373,31 @@ static void note_lock_wait(hw_publishing *p)
     p->lock_waits -= p->lock_waits > 0;
 }
 
+size_t hw_stream_slot(hw_str stream)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < stream.len; i++)
+        hash = (hash ^ (unsigned char)stream.s[i]) * 16777619u;
+    return (hash ^ hash >> 16) % HW_STREAM_SLOTS;
+}
+
+/* publisher.h I6: it is to step aside, and nobody may overtake it in its streams. */
+static void block(hw_publishing *p, hw_submission *submission)
+{
+    submission->blocked = true;
+    for (size_t i = 0; i < submission->batch.streams_n; i++)
+        p->held[hw_stream_slot(submission->batch.streams[i].name)] = true;
+}
+
+static bool is_behind_a_blocked_one(const hw_publishing *p, const hw_submission *submission)
+{
+    for (size_t i = 0; i < submission->batch.streams_n; i++)
+        if (p->held[hw_stream_slot(submission->batch.streams[i].name)])
+            return true;
+    return false;
+}
+
 /* Alone it is an ordinary append, with all its patience. */
 static int try_one(hw_publishing *p, hw_submission **submission, howdah_error *reterr)
 {
@@ -384,7 +409,7 @@ static int try_one(hw_publishing *p, hw_submission **submission, howdah_error *r
 
     if (s < 0 && is_blocked(&err)) {
         note_lock_wait(p);
-        sub->blocked = true;
+        block(p, sub);
         return HOWDAH_OK;
     }
     if (s >= 0) {
@@ -447,6 +472,14 @@ static void answer_unknown(const hw_publishing *p, hw_submission **submissions, 
             answer(p, &submissions[i], err->status, err);
 }
 
+/* Those that this try has left may have been part of what got no answer. */
+static void mark_doubtful(hw_submission **submissions, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (submissions[i])
+            submissions[i]->doubtful = true;
+}
+
 /*
  * One try, and if its outcome is unknown, the same again.  As long as there is a doubt nothing else
  * than an answer of the store ends it; the error that is told is the one that made the doubt.
@@ -468,8 +501,10 @@ static int carry(hw_publishing *p, hw_submission **submissions, size_t n, progre
             s = try_many(p, submissions, left, ret_progress, &err);
         if (s >= 0)
             return s;
-        if (err.flags & HOWDAH_OUTCOME_UNKNOWN)
+        if (err.flags & HOWDAH_OUTCOME_UNKNOWN) {
             doubt = err;
+            mark_doubtful(submissions, left);
+        }
         if (!(doubt.flags & HOWDAH_OUTCOME_UNKNOWN)) {
             hw_error_copy(reterr, &err);
             return s;
@@ -491,20 +526,51 @@ static int carry_rest(hw_publishing *p, hw_submission **submissions, size_t n, h
     for (size_t i = 0; s >= 0 && p->lock_waits > 0 && i < n; i++) {
         progress unused;
 
-        if (submissions[i] && !submissions[i]->blocked)
+        if (!submissions[i] || submissions[i]->blocked)
+            continue;
+        if (is_behind_a_blocked_one(p, submissions[i]))
+            block(p, submissions[i]);
+        else
             s = carry(p, &submissions[i], 1, &unused, reterr);
     }
     return s;
 }
 
+/*
+ * Moves to the end what is blocked, or behind what is blocked, each in its order; the first of them
+ * is where the rest of the round ends now.
+ */
+static size_t set_aside(hw_publishing *p, hw_submission **submissions, size_t n)
+{
+    hw_submission *aside[HW_ROUND_EVENTS_MAX];
+    size_t aside_n = 0;
+    size_t left = 0;
+
+    assert(n <= HW_ROUND_EVENTS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        hw_submission *submission = submissions[i];
+
+        if (submission && !submission->blocked && is_behind_a_blocked_one(p, submission))
+            block(p, submission);
+        if (submission && submission->blocked)
+            aside[aside_n++] = submission;
+        else
+            submissions[left++] = submission;
+    }
+    memcpy(submissions + left, aside, aside_n * sizeof *aside);
+    return left;
+}
+
 /* I2: half as many when something stands in the way, soon more again when nothing does. */
 int hw_publish(hw_publishing *p, hw_submission **submissions, size_t n, howdah_error *reterr)
 {
+    size_t end = n;
     size_t size = n;
 
-    for (size_t at = 0; at < n && p->lock_waits > 0;) {
+    for (size_t at = 0; at < end && p->lock_waits > 0;) {
+        unsigned lock_waits = p->lock_waits;
         howdah_error err = HOWDAH_ERROR_INIT;
-        size_t tried = size < n - at ? size : n - at;
+        size_t tried = size < end - at ? size : end - at;
         progress how = CARRIED;
         int s = carry(p, submissions + at, tried, &how, &err);
 
@@ -520,7 +586,10 @@ int hw_publish(hw_publishing *p, hw_submission **submissions, size_t n, howdah_e
             hw_error_copy(reterr, &err);
             return s;
         }
-        at += tried;
+        if (p->lock_waits < lock_waits)
+            end = at + set_aside(p, submissions + at, end - at);
+        else
+            at += tried;
         size = 4 * tried;
     }
     for (size_t i = 0; i < n; i++)

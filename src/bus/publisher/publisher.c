@@ -22,8 +22,8 @@
 #define EVENTS_MAX 1000000
 #define BYTES_MAX INT64_C(17179869184) /* 16 GiB */
 #define TIME_MAX_MS 3600000
-#define SLOTS 1024 /* of streams, by a hash: two that share one only wait for each other (I3) */
 #define LOCK_TIMEOUT_MS 50
+#define CONNECTS 4 /* tries to connect in a caller's time, at least */
 #define ASIDE_FIRST_MS 20
 #define ASIDE_MAX_MS 1000
 #define LOCK_WAITS_MAX 8 /* of a round */
@@ -39,7 +39,7 @@ typedef struct session {
     int64_t until_ms;  /* of the round under way; INT64_MAX: there is none, or it was interrupted */
     unsigned failures; /* rounds in a row for which the store was away */
     bool aside;        /* the round is of those that had stepped aside: then the others have one */
-    bool has[SLOTS];   /* a stream here, with the round under way */
+    bool has[HW_STREAM_SLOTS]; /* a stream here, with the round under way */
 } session;
 
 typedef enum state {
@@ -57,12 +57,12 @@ struct howdah_publisher {
     hw_submission *first;
     hw_submission **last;
     state state;
-    howdah_error trouble;   /* why the store does not answer; status 0: it does */
-    unsigned idle_n;        /* sessions that wait */
-    unsigned aside_n;       /* submissions in the line that have stepped aside */
-    size_t aside_max;       /* so many of them go together: more as long as all goes well */
-    bool busy[SLOTS];       /* a session has a stream here */
-    uint32_t passed[SLOTS]; /* the look at the line that passed over a stream here */
+    howdah_error trouble;       /* why the store does not answer; status 0: it does */
+    unsigned idle_n;            /* sessions that wait */
+    unsigned aside_n;           /* submissions in the line that have stepped aside */
+    size_t aside_max;           /* so many of them go together: more as long as all goes well */
+    bool busy[HW_STREAM_SLOTS]; /* a session has a stream here */
+    uint32_t passed[HW_STREAM_SLOTS]; /* the look at the line that passed over a stream here */
     uint32_t look;
     session *sessions;
     size_t sessions_n;
@@ -148,15 +148,6 @@ static void put_back(howdah_publisher *publisher, hw_submission *const *round, s
     }
 }
 
-static size_t slot_of(hw_str stream)
-{
-    uint32_t hash = 2166136261u;
-
-    for (size_t i = 0; i < stream.len; i++)
-        hash = (hash ^ (unsigned char)stream.s[i]) * 16777619u;
-    return (hash ^ hash >> 16) % SLOTS;
-}
-
 /* With one session, and nobody aside, whatever comes first may go first. */
 static bool is_order_free(const howdah_publisher *publisher)
 {
@@ -168,7 +159,7 @@ static bool may_go(const howdah_publisher *publisher, const hw_submission *sub)
     if (is_order_free(publisher))
         return true;
     for (size_t i = 0; i < sub->batch.streams_n; i++) {
-        size_t slot = slot_of(sub->batch.streams[i].name);
+        size_t slot = hw_stream_slot(sub->batch.streams[i].name);
 
         if (publisher->busy[slot] || publisher->passed[slot] == publisher->look)
             return false;
@@ -179,7 +170,7 @@ static bool may_go(const howdah_publisher *publisher, const hw_submission *sub)
 static void pass_over(howdah_publisher *publisher, const hw_submission *sub)
 {
     for (size_t i = 0; i < sub->batch.streams_n; i++)
-        publisher->passed[slot_of(sub->batch.streams[i].name)] = publisher->look;
+        publisher->passed[hw_stream_slot(sub->batch.streams[i].name)] = publisher->look;
 }
 
 /* The streams of a round are the session's until it has ended; its submissions do not last as long.
@@ -192,9 +183,9 @@ static void occupy(howdah_publisher *publisher, session *self)
         const hw_batch *batch = &self->round[r]->batch;
 
         for (size_t i = 0; i < batch->streams_n; i++)
-            self->has[slot_of(batch->streams[i].name)] = true;
+            self->has[hw_stream_slot(batch->streams[i].name)] = true;
     }
-    for (size_t i = 0; i < SLOTS; i++)
+    for (size_t i = 0; i < HW_STREAM_SLOTS; i++)
         publisher->busy[i] = publisher->busy[i] || self->has[i];
 }
 
@@ -202,7 +193,7 @@ static void release(howdah_publisher *publisher, session *self)
 {
     if (publisher->sessions_n == 1)
         return;
-    for (size_t i = 0; i < SLOTS; i++)
+    for (size_t i = 0; i < HW_STREAM_SLOTS; i++)
         publisher->busy[i] = publisher->busy[i] && !self->has[i];
     memset(self->has, 0, sizeof self->has);
 }
@@ -261,16 +252,20 @@ static void take_round(howdah_publisher *publisher, session *self)
     occupy(publisher, self);
 }
 
-/* When the next one that stepped aside may be tried again; INT64_MAX: there is none. */
+/*
+ * When the next one that stepped aside may be tried again; INT64_MAX: there is none.  Not at once:
+ * one that is due may be behind another session's round.
+ */
 static int64_t next_try_ms(const howdah_publisher *publisher)
 {
+    int64_t soon_ms = hw_clock_mono_ms() + ASIDE_FIRST_MS;
     int64_t next_ms = INT64_MAX;
 
     for (const hw_submission *sub = publisher->aside_n > 0 ? publisher->first : NULL; sub;
          sub = sub->next)
         if (sub->aside_until_ms > 0 && sub->aside_until_ms < next_ms)
             next_ms = sub->aside_until_ms;
-    return next_ms;
+    return next_ms < soon_ms ? soon_ms : next_ms;
 }
 
 /* ------------------------------------------------------------------ the waits */
@@ -313,6 +308,16 @@ static hw_submission *take_expired(howdah_publisher *publisher)
     return expired;
 }
 
+/* I4: for an error that is no verdict about the submission itself. */
+static void say_if_doubtful(const hw_submission *sub, howdah_error *err)
+{
+    if (!sub->doubtful)
+        return;
+    (void)hw_fail(err, err->status, "a commit got no answer, and the time to ask again is over");
+    err->flags = HOWDAH_OUTCOME_UNKNOWN;
+    (void)hw_advise(err, err->status, "it may be stored or not: append the same events again");
+}
+
 /* Why it was not stored in time, in the words of what kept the store from it. */
 static void say_why(const howdah_publisher *publisher, const hw_submission *sub, state in,
                     const howdah_error *trouble, howdah_error *err)
@@ -344,6 +349,7 @@ static void expire(howdah_publisher *publisher)
         howdah_error err = HOWDAH_ERROR_INIT;
 
         say_why(publisher, expired, in, &trouble, &err);
+        say_if_doubtful(expired, &err);
         answer(publisher, expired, err.status, &err);
         expired = next;
     }
@@ -478,10 +484,13 @@ static int run_round(howdah_publisher *publisher, session *self, int64_t until_m
     /* What will not change by waiting is told at once. */
     for (size_t i = 0; s < 0 && !is_away(s, reterr) && i < self->round_n; i++) {
         hw_submission *sub = self->round[i];
+        howdah_error err = *reterr;
 
         self->round[i] = NULL;
-        if (sub)
-            answer(publisher, sub, s, reterr);
+        if (!sub)
+            continue;
+        say_if_doubtful(sub, &err);
+        answer(publisher, sub, s, &err);
     }
     return s;
 }
@@ -723,6 +732,8 @@ static int open_sessions(howdah_publisher *publisher, const char *url,
                          const howdah_settings *settings, howdah_error *reterr)
 {
     size_t wanted = (size_t)publisher->options.sessions;
+    /* Connecting is tried again, so each try may end before the callers' time does. */
+    hw_bus_limits limits = {LOCK_TIMEOUT_MS, publisher->options.wait_ms / CONNECTS + 1};
     int s = HOWDAH_OK;
 
     publisher->sessions = hw_calloc(wanted, sizeof *publisher->sessions);
@@ -733,7 +744,7 @@ static int open_sessions(howdah_publisher *publisher, const char *url,
 
         one->publisher = publisher;
         one->until_ms = INT64_MAX;
-        s = hw_bus_open(url, settings, LOCK_TIMEOUT_MS, &one->bus, reterr);
+        s = hw_bus_open(url, settings, &limits, &one->bus, reterr);
         if (s < 0)
             break;
         publisher->sessions_n++;

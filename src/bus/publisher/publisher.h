@@ -13,7 +13,8 @@
  *       none that has a stream of another round, nor of one that was passed over before it.
  *   I4  A round whose COMMIT got no answer stays together, and is repeated as it was, until a
  *       server has answered for all of it or the time of its first caller is over.  Only as a whole
- *       it is sure to meet what may still be under way: the same ids, the same versions.
+ *       it is sure to meet what may still be under way: the same ids, the same versions.  What was
+ *       part of it is told OUTCOME_UNKNOWN, unless it gets a verdict of its own.
  *   I5  Every wait ends: the watch answers what has waited too long, and interrupts a round that
  *       takes too long.
  *   I6  What an open transaction of others keeps from being stored steps aside, with whatever comes
@@ -31,6 +32,10 @@
 #define HW_ROUND_EVENTS_MAX 1000
 #define HW_ROUND_BYTES_MAX ((size_t)8 * 1024 * 1024)
 
+/* Streams by a hash: two that share a slot wait for each other, which costs time only. */
+#define HW_STREAM_SLOTS 1024
+size_t hw_stream_slot(hw_str stream);
+
 typedef struct hw_submission {
     struct hw_submission *next; /* in the line */
     const howdah_event *const *events;
@@ -42,6 +47,7 @@ typedef struct hw_submission {
     int64_t aside_until_ms; /* I6; 0: it did not step aside */
     unsigned aside_n;       /* how often it did */
     bool blocked;           /* in this round: it is to step aside */
+    bool doubtful;          /* a commit with it got no answer, and it has no verdict since */
     /* Who is told: a callback, or a caller that waits. */
     howdah_published_fn done;
     void *ctx;
@@ -60,6 +66,7 @@ typedef struct hw_publishing {
     /* The submission is gone then.  err is NULL with HOWDAH_OK. */
     void (*answer)(void *ctx, hw_submission *submission, int status, const howdah_error *err);
     void *ctx;
+    bool held[HW_STREAM_SLOTS]; /* streams of what has stepped aside; zero at first */
 } hw_publishing;
 
 /*

@@ -97,6 +97,7 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         {"events", READERS | KIND(BENCH_ASOF) | GROUP},
         {"streams", WRITERS | GROUP},
         {"clients", WRITERS | READERS | KIND(BENCH_ASOF)},
+        {"combine", KIND(BENCH_APPEND)},
         {"rate", KIND(BENCH_LATENCY)},
         {"subscriptions", KIND(BENCH_FANOUT)},
         {"pattern-share", KIND(BENCH_DELIVER)},
@@ -135,6 +136,7 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         {"payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli), &plan->payload},
         {"batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch},
         {"events", 1, EVENTS_MAX, &plan->events},
+        {"combine", 1, HOWDAH_PUBLISHER_SESSIONS_MAX, &plan->combine},
         {"rate", 1, RATE_MAX, &plan->rate},
         {"subscriptions", 1, SUBSCRIPTIONS_MAX, &plan->subscriptions},
         {"pattern-share", 1, EVENTS_MAX, &plan->pattern_share},
@@ -264,6 +266,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->jobs = 0;
     plan->keys = 0;
     plan->members = 0;
+    plan->combine = 0;
     plan->pin = cli_args_has(args, "pin");
     plan->events = EVENTS_DEFAULT;
     plan->rate = RATE_DEFAULT;
@@ -406,12 +409,27 @@ static int site_remove(cli_context *cli, const bench_site *site, howdah_error *r
     return s;
 }
 
+/* With one publisher for all clients, if that was asked for. */
+static int run(cli_context *cli, bench_site *site, bench_result *result, howdah_error *reterr)
+{
+    howdah_publisher_options options = HOWDAH_PUBLISHER_OPTIONS_INIT;
+    int s = HOWDAH_OK;
+
+    options.sessions = site->plan->combine;
+    if (options.sessions > 0)
+        s = howdah_publisher_new(site->url, site->settings, &options, &site->publisher, reterr);
+    if (s >= 0)
+        s = bench_run(cli, site, result, reterr);
+    howdah_publisher_free(site->publisher);
+    site->publisher = NULL;
+    return s;
+}
+
 /*
  * Prepares the place as the kind needs it, and measures.  Reads get a log that is filled and at
  * rest.
  */
-static int measure(cli_context *cli, const bench_site *site, bench_result *result,
-                   howdah_error *reterr)
+static int measure(cli_context *cli, bench_site *site, bench_result *result, howdah_error *reterr)
 {
     const bench_plan *plan = site->plan;
     void *appender = NULL;
@@ -435,7 +453,7 @@ static int measure(cli_context *cli, const bench_site *site, bench_result *resul
                                        : site->backend->make_ceiling(site, reterr);
     }
     if (s >= 0)
-        s = bench_run(cli, site, result, reterr);
+        s = run(cli, site, result, reterr);
     if (appender)
         site->backend->unpin(appender);
     return s;

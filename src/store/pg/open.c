@@ -57,6 +57,7 @@ static const hw_store_ops operations = {
     .groups = &hw_pg_group_ops,
     .queue = &hw_pg_queue_ops,
     .times = &hw_pg_times_ops,
+    .registry = &hw_pg_registry_ops,
 };
 
 /*

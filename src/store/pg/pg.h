@@ -184,7 +184,17 @@ enum hw_pg_oid {
     X(GROUP_OUTLOOK)                                                                               \
     X(GROUP_MEMBERS)                                                                               \
     X(GROUP_UNSHARE)                                                                               \
-    X(GROUP_REMOVE)
+    X(GROUP_REMOVE)                                                                                \
+    X(TOKEN_ADD)                                                                                   \
+    X(TOKEN_LIST)                                                                                  \
+    X(TOKEN_REVOKE)                                                                                \
+    X(TOKEN_USED)                                                                                  \
+    X(WEBHOOK_SET)                                                                                 \
+    X(WEBHOOK_LIST)                                                                                \
+    X(WEBHOOK_SECRET)                                                                              \
+    X(WEBHOOK_ENABLE)                                                                              \
+    X(WEBHOOK_REPORT)                                                                              \
+    X(WEBHOOK_REMOVE)
 
 typedef enum hw_pg_statement {
 #define HW_PG_STATEMENT_ENUM(name) HW_PG_##name,
@@ -440,6 +450,8 @@ extern const hw_pg_statement_row hw_pg_times_statements[HW_PG_STATEMENT_COUNT];
 
 /* Those of groups, sql_groups.c; likewise. */
 extern const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT];
+/* Those of the registry, registry.c; likewise. */
+extern const hw_pg_statement_row hw_pg_registry_statements[HW_PG_STATEMENT_COUNT];
 
 /* A query as its functions take it, $1 to $17, and the types of these. */
 #define HW_PG_TIMES_QUERY_ROW                                                                      \
@@ -611,6 +623,10 @@ int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_out
 /* ---- queue_admin.c */
 
 extern const hw_queue_ops hw_pg_queue_ops;
+
+/* ---- registry.c */
+
+extern const hw_registry_ops hw_pg_registry_ops;
 
 /* ---- groups.c */
 

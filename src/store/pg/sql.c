@@ -282,7 +282,7 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
 };
 
-/* The five tables are disjoint: each statement has its text in exactly one of them. */
+/* The six tables are disjoint: each statement has its text in exactly one of them. */
 static const hw_pg_statement_row *row_of(int statement)
 {
     assert(statement >= 0 && statement < HW_PG_STATEMENT_COUNT);
@@ -290,7 +290,8 @@ static const hw_pg_statement_row *row_of(int statement)
            : hw_pg_sub_statements[statement].sql   ? &hw_pg_sub_statements[statement]
            : hw_pg_queue_statements[statement].sql ? &hw_pg_queue_statements[statement]
            : hw_pg_group_statements[statement].sql ? &hw_pg_group_statements[statement]
-                                                   : &hw_pg_times_statements[statement];
+           : hw_pg_times_statements[statement].sql ? &hw_pg_times_statements[statement]
+                                                   : &hw_pg_registry_statements[statement];
 }
 
 int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types)

@@ -79,6 +79,7 @@ static const hw_store_ops sqlite_ops = {
     .groups = &hw_sqlite_group_ops,
     .queue = &hw_sqlite_queue_ops,
     .times = &hw_sqlite_times_ops,
+    .registry = &hw_sqlite_registry_ops,
 };
 
 /* The connection first: it still uses the path and the writers' line. */

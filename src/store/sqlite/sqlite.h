@@ -783,6 +783,10 @@ void hw_sqlite_select_over(hw_sqlite *store, sqlite3_stmt *stmt);
 
 extern const hw_times_ops hw_sqlite_times_ops;
 
+/* ---- registry.c */
+
+extern const hw_registry_ops hw_sqlite_registry_ops;
+
 /* ---- query.c */
 
 int hw_sqlite_query_open(hw_store *base, const hw_times_query *query, hw_cursor **ret_cursor,
