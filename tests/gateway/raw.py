@@ -129,8 +129,9 @@ class Raw:
 
     def is_closed(self, seconds=gateway.LONG_S):
         """Whether the gateway ends the connection, and says nothing more before it does."""
-        ready, _, _ = select.select([self.socket], [], [], seconds)
-        if not ready:
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        if not poll.poll(seconds * 1000):
             return False
         try:
             return self.socket.recv(65536) == b""
