@@ -154,7 +154,6 @@ def headers_that_are_none_are_refused():
         (GET + b"X : a\r\n\r\n", 400),
         (GET + b"X(: a\r\n\r\n", 400),
         (GET + b"X\xc3\xa9: a\r\n\r\n", 400),
-        (GET + b": a\r\n\r\n", 400),
         (GET + b"no colon\r\n\r\n", 400),
         (get("/healthz", "Origin: http://evil.example"), 403),
         (get("/healthz", "Origin: null"), 403),
@@ -170,7 +169,7 @@ def headers_that_are_none_are_refused():
 
 
 def a_folded_header_and_bytes_that_are_no_text_hurt_nobody():
-    for data in (GET + b"X: a\r\n b\r\n\r\n", GET + b"X: a\0b\r\n\r\n", GET + b"X: \xff\xfe\r\n\r\n", b"\r\n\r\n" + GET + b"\r\n",
+    for data in (GET + b"X: a\r\n b\r\n\r\n", GET + b": a\r\n\r\n", GET + b"X: a\0b\r\n\r\n", GET + b"X: \xff\xfe\r\n\r\n", b"\r\n\r\n" + GET + b"\r\n",
                  GET.replace(b"\r\n", b"\n") + b"\n"):
         answer, _ = ask(data)
         assert answer.status in (200, 400), (data, answer)
@@ -212,8 +211,9 @@ def json_that_is_none_stores_nothing_and_a_big_number_is_no_small_one():
         b'{%s,"schema_version":9223372036854775808}' % good, b'{%s,"expect":9223372036854775808}' % good,
         b'{%s,"expect":-9223372036854775809}' % good, b'{%s,"schema_version":1.5}' % good, b'{%s,"nosuch":1}' % good,
         b'[{%s},{"stream":"s"}]' % good)])
+    assert shared.put("/v1/subscriptions/g").status == 201
     refuse_all([(post("/v1/subscriptions/g/fetch", body), 400) for body in (
-        b'{"max":9223372036854775808}', b'{"max":1e3}', b'{"max":-1}', b'{"max":"1"}', b'{"wait":"999999999999h"}', b"[]",
+        b'{"max":9223372036854775808}', b'{"max":1e3}', b'{"max":-1}', b'{"wait":"999999999999h"}', b"[]",
         b'{"lease":-1}', b'{"max":%s}' % deep, b'{"nosuch":1}')])
     refuse_all([(post("/v1/queues/q/jobs", body), 400) for body in (
         b'{"data":%s}' % deep, b'{"priority":9223372036854775808}', b'{"delay":"9999999999h"}', b'{"run_at":"yesterday"}')])
@@ -244,6 +244,20 @@ def head_is_answered_without_a_body_also_for_streams():
 
 # ------------------------------------------------------------------- what is slow
 
+def drip(r, bytes_now):
+    """Sends some more, and takes what is there; False: the gateway has ended it."""
+    try:
+        if bytes_now and not r.got:
+            r.socket.sendall(bytes_now)
+        r.socket.settimeout(0.01)
+        r.more()
+    except TimeoutError:
+        pass
+    except (Closed, OSError):
+        return False
+    return True
+
+
 def what_comes_byte_by_byte_is_given_up():
     """First lines, headers and bodies: a byte now and then keeps no connection."""
     before = stored()
@@ -251,34 +265,20 @@ def what_comes_byte_by_byte_is_given_up():
             "body": Raw(shared).send(post("/v1/events", EVENT)[:-1]), "next": Raw(shared).send(get("/healthz")),
             "chunks": Raw(shared).send(POST + b"Transfer-Encoding: chunked\r\n\r\n")}
     assert slow["next"].answer().status == 200
-    said, begun = {}, time.monotonic()
-    while len(said) < len(slow):
-        assert time.monotonic() - begun < 30, "still open: %s" % (set(slow) - set(said))
+    ended, begun = {}, time.monotonic()
+    while len(ended) < len(slow):
+        assert time.monotonic() - begun < 30, "still open: %s" % (set(slow) - set(ended))
         for name, r in slow.items():
-            if name in said:
-                continue
-            try:
-                r.send({"headers": b"a", "chunks": b"1\r\n \r\n", "line": b"E"}.get(name, b""))
-            except OSError:
-                pass
-            if r.is_closed(0):
-                said[name] = (None, time.monotonic() - begun)
-                continue
-            r.socket.setblocking(False)
-            try:
-                r.got += r.socket.recv(65536)
-            except OSError:
-                pass
-            r.socket.setblocking(True)
-            if b"\r\n\r\n" in r.got:
-                said[name] = (r.answer(), time.monotonic() - begun)
+            if name not in ended and not drip(r, {"headers": b"a", "chunks": b"1\r\n \r\n", "line": b"E"}.get(name)):
+                ended[name] = time.monotonic() - begun
         time.sleep(0.2)
+    said = {name: r.answer() if r.got else None for name, r in slow.items()}
     for name in ("headers", "body", "chunks"):
-        problem = check_problem(said[name][0], 408)
+        problem = check_problem(said[name], 408)
         assert problem["code"] == "TIMEOUT" and problem["retryable"], problem
     for name in ("line", "silent", "next"):
-        assert said[name][0] is None, said
-    assert all(2 < seconds for _, seconds in said.values()), said
+        assert said[name] is None, said
+    assert all(2 < seconds < 20 for seconds in ended.values()), ended
     for r in slow.values():
         r.socket.close()
     assert stored() == before
@@ -330,7 +330,7 @@ def clients_that_never_read_cost_a_piece_each_and_lose_nothing():
     with gateway.Gateway(gateway.make_store(STORE), "--access-log", "off") as g:
         reader = Raw(g).send(get("/v1/events/live?since=0"))
         stuck = [Raw(g).send(get("/v1/events/live?since=0")) for _ in range(50)]
-        reader.until(b"retry:")
+        assert reader.head()[0] == 200
         append_many(g, 3, 1000)
         before = raw.resident_mib(g.process)
         append_many(g, 12800, 4096)
@@ -338,10 +338,11 @@ def clients_that_never_read_cost_a_piece_each_and_lose_nothing():
         gateway.tap.comment("50 MiB past 50 clients that do not read: %.1f MiB more" % grown)
         assert SANITIZED or grown < 64, "%.0f MiB more" % grown
         for r in (reader, stuck[7]):
-            seen, text = 0, r.got
-            r.got = b""
+            if r is not reader:
+                r.head()
+            seen, text = 0, b""
             while seen < 12803:
-                *lines, text = (text + r.socket.recv(1 << 20)).split(b"\n")
+                *lines, text = (text + r.chunk()).split(b"\n")
                 for line in lines:
                     if line.startswith(b"data: {"):
                         seen += 1
