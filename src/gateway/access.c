@@ -5,7 +5,9 @@
  *       pages that their browsers show.  A page has an Origin, and a name that was made to point
  *       here by its owner's name server comes as a Host that is not ours.
  *   I2  A request with two lengths, or a length and chunks, is refused: a proxy before us may have
- *       read it the other way, and then the rest of it would be somebody's next request.
+ *       read it the other way, and then the rest of it would be somebody's next request.  For the
+ *       same reason a name that is no token ("Transfer-Encoding ") or a value with a control
+ *       character is refused: a proxy may have taken it for the header that it resembles.
  *   I3  A token is shown in the header Authorization, which no page of somebody else can make a
  *       browser send: where tokens are asked for, the Host need not be ours.
  *   I4  What a client says about itself is believed behind a proxy only, and only what the last
@@ -37,7 +39,24 @@ typedef struct shape {
     int authorizations;
     const char *forwarded_for; /* the last one of each */
     const char *forwarded_proto;
+    bool broken; /* a name or a value that no header has */
 } shape;
+
+static bool is_token(const char *name)
+{
+    static const char allowed[] = "!#$%&'*+-.^_`|~0123456789"
+                                  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    return *name && name[strspn(name, allowed)] == '\0';
+}
+
+static bool is_printable(const char *value)
+{
+    for (; *value; value++)
+        if (((unsigned char)*value < 0x20 && *value != '\t') || *value == 0x7f)
+            return false;
+    return true;
+}
 
 static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char *name,
                                  const char *value)
@@ -45,6 +64,7 @@ static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char 
     shape *seen = ctx;
 
     (void)kind;
+    seen->broken = seen->broken || !is_token(name) || (value && !is_printable(value));
     if (strcasecmp(name, "Host") == 0)
         seen->hosts++;
     else if (strcasecmp(name, "Content-Length") == 0)
@@ -193,6 +213,8 @@ int gw_access_check_shape(gw_request *r, howdah_error *reterr)
     if (seen.hosts > 1 || seen.lengths > 1 || seen.encodings > 1 ||
         (seen.encodings > 0 && (seen.lengths > 0 || !seen.chunked)))
         return hw_fail(reterr, HOWDAH_INVALID, "the headers give the length or the host twice");
+    if (seen.broken)
+        return hw_fail(reterr, HOWDAH_INVALID, "a header's name or value is malformed");
     if (seen.authorizations > 1)
         return hw_fail(reterr, HOWDAH_INVALID, "the header Authorization is given twice");
     s = check_host(r, reterr);

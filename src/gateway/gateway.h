@@ -42,6 +42,8 @@ typedef struct gw_options {
     int64_t per_address; /* most from one address; 0: no limit of its own */
     int64_t streams;     /* most server-sent streams at once */
     int64_t body_max;    /* bytes of one body */
+    int64_t request_ms;  /* how long the headers and the body of a request may take */
+    int64_t idle_ms;     /* a connection without a request, or a client that does not read */
     int64_t drain_ms;    /* how long an end waits for what runs */
     bool read_only;
     bool require_token;   /* also when there are none */

@@ -35,6 +35,8 @@
 /* How long somebody who is behind, and has read all there is, rests before the next look. */
 #define REST_MS 100
 #define AWAY_MS 1000 /* the same while the store is away */
+/* Who can neither join nor read anything: the tail's first looks may only find out where it is. */
+#define LOOK_MS 200
 #define EVENT_STREAM "text/event-stream"
 
 typedef struct live {
@@ -146,13 +148,13 @@ static int stand_with(live *l, howdah_tail *tail, howdah_error *reterr)
 }
 
 /* A piece, with a place behind each event; HOWDAH_END: there is nothing more now. */
-static int read_piece_from(live *l, howdah_tail *tail, howdah_error *reterr)
+static int read_piece_from(live *l, howdah_tail *tail, int wait_ms, howdah_error *reterr)
 {
     const howdah_event *event = NULL;
     int s = HOWDAH_OK;
 
     for (int n = 0; s == HOWDAH_OK && n < PIECE_EVENTS && l->piece.len < PIECE_BYTES; n++) {
-        s = howdah_tail_next(tail, 0, &event, reterr);
+        s = howdah_tail_next(tail, n == 0 ? wait_ms : 0, &event, reterr);
         if (s < 0)
             break;
         if (stand_with(l, tail, reterr) < 0)
@@ -180,6 +182,14 @@ static void try_to_join(live *l)
     }
 }
 
+static bool joins(live *l)
+{
+    gw_relay_lock(relay_of(l));
+    try_to_join(l);
+    gw_relay_unlock(relay_of(l));
+    return l->is_live;
+}
+
 /* False: the store gave nothing for now. */
 static bool catch_up(live *l, howdah_bus *bus, howdah_error *err)
 {
@@ -187,13 +197,13 @@ static bool catch_up(live *l, howdah_bus *bus, howdah_error *err)
     int s = open_tail(l, bus, &tail, err);
 
     if (s >= 0)
-        s = read_piece_from(l, tail, err);
-    howdah_tail_close(tail);
-    if (s == HOWDAH_END) {
-        gw_relay_lock(relay_of(l));
-        try_to_join(l);
-        gw_relay_unlock(relay_of(l));
+        s = read_piece_from(l, tail, 0, err);
+    if (s == HOWDAH_END && !joins(l) && l->piece.len == 0) {
+        s = read_piece_from(l, tail, LOOK_MS, err);
+        if (s == HOWDAH_END)
+            (void)joins(l);
     }
+    howdah_tail_close(tail);
     return s == HOWDAH_OK || l->piece.len > 0 || l->is_live;
 }
 
@@ -332,13 +342,10 @@ static int begin(live *l, howdah_bus *bus, howdah_error *reterr)
     if (s >= 0 && !l->spot)
         s = stand_with(l, tail, reterr);
     if (s >= 0)
-        s = read_piece_from(l, tail, reterr);
+        s = read_piece_from(l, tail, 0, reterr);
     howdah_tail_close(tail);
-    if (s == HOWDAH_END) {
-        gw_relay_lock(relay_of(l));
-        try_to_join(l);
-        gw_relay_unlock(relay_of(l));
-    }
+    if (s == HOWDAH_END)
+        (void)joins(l);
     return s < 0 ? s : HOWDAH_OK;
 }
 

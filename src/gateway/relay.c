@@ -48,12 +48,13 @@ struct gw_relay {
 
 gw_spot *gw_spot_new(const char *text)
 {
-    gw_spot *spot = hw_alloc(sizeof *spot);
+    size_t n = strlen(text) + 1;
+    gw_spot *spot = hw_alloc(sizeof *spot + n);
 
     if (!spot)
         return NULL;
     atomic_init(&spot->refs, 1);
-    (void)snprintf(spot->text, sizeof spot->text, "%s", text);
+    memcpy(spot->text, text, n);
     return spot;
 }
 

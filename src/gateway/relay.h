@@ -29,7 +29,7 @@ struct gw_gateway;
 /* Where somebody stands, as a text; shared, because a thousand clients stand at the same place. */
 typedef struct gw_spot {
     atomic_int refs;
-    char text[HOWDAH_PLACE_SIZE];
+    char text[]; /* with a NUL, and no longer than it is: thousands may stand somewhere */
 } gw_spot;
 
 gw_spot *gw_spot_new(const char *text);

@@ -27,9 +27,7 @@
 
 #define ANSWER_BYTES_MAX ((size_t)160 * 1024 * 1024)
 #define HEADERS_BYTES_MAX ((size_t)16 * 1024)
-/* How long a body may take to arrive, and an answer to be found. */
-#define ARRIVE_MS 30000
-#define ANSWER_MS 30000
+#define ANSWER_MS 30000 /* how long an answer may take to be found */
 #define URL_BYTES_MAX ((size_t)8 * 1024)
 
 /* -------------------------------------------------------------- what came */
@@ -211,7 +209,7 @@ gw_request *gw_request_new(struct gw_gateway *gateway, const char *url)
         return NULL;
     r->gateway = gateway;
     r->begun_us = hw_clock_mono_us();
-    atomic_init(&r->arrive_ms, hw_clock_mono_ms() + ARRIVE_MS);
+    atomic_init(&r->arrive_ms, hw_clock_mono_ms() + gateway->options.request_ms);
     r->url = hw_strdup(url);
     r->body = (hw_buf)HW_BUF_INIT((size_t)gateway->options.body_max + 1);
     r->answer.body = (hw_buf)HW_BUF_INIT(ANSWER_BYTES_MAX);
@@ -345,6 +343,11 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
     if (!r->method) {
         r->method = "GET";
         refuse(r, 405, HOWDAH_MISUSE, "", "no such method");
+        return;
+    }
+    if (gw_is_over_limit(connection)) {
+        refuse(r, 503, HOWDAH_UNAVAILABLE, "", "as many connections are open as may be at once");
+        gw_answer_header(r, "Connection", "close");
         return;
     }
     if (strlen(r->url) > URL_BYTES_MAX) {

@@ -13,6 +13,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,9 +29,14 @@
 #include "gateway/stream.h"
 
 #define HTTP_THREADS 2
-/* Of one connection: what libmicrohttpd has for a request's line and headers. */
-#define CONNECTION_BYTES ((size_t)24 * 1024)
-#define IDLE_S 75 /* a connection without a request, or a client that does not read */
+/* Of one connection: what libmicrohttpd has for a request's line and headers, and for the answer's.
+   A stream keeps it as long as it is open. */
+#define CONNECTION_BYTES ((size_t)10 * 1024)
+/* Connections beyond the limit that are told so, and file descriptors that are not connections:
+   libmicrohttpd's own, and some for each session of the store. */
+#define OVER_MAX 64
+#define OWN_FILES 64
+#define SESSION_FILES 8
 #define WAITING_MAX 10000
 #define BACKLOG 512
 
@@ -137,6 +143,7 @@ typedef struct gw_connection {
     struct gw_connection *next;
     struct gw_connection *previous;
     int fd;
+    bool over; /* there were as many as may be when it came */
     atomic_llong idle_ms; /* since then it has had no request; 0: it has one */
 } gw_connection;
 
@@ -147,7 +154,7 @@ static void list_connection(gw_gateway *g, gw_connection *c)
     if (c->next)
         c->next->previous = c;
     g->connections = c;
-    g->connections_n++;
+    c->over = ++g->connections_n > (size_t)g->options.connections;
     (void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -188,27 +195,47 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **s
     list_connection(g, c);
 }
 
-static void set_idle(struct MHD_Connection *connection, int64_t idle_ms)
+static gw_connection *connection_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
-    if (info && info->socket_context)
-        atomic_store(&((gw_connection *)info->socket_context)->idle_ms, idle_ms);
+    return info ? info->socket_context : NULL;
+}
+
+static void set_idle(struct MHD_Connection *connection, int64_t idle_ms)
+{
+    gw_connection *c = connection_of(connection);
+
+    if (c)
+        atomic_store(&c->idle_ms, idle_ms);
+}
+
+bool gw_is_over_limit(struct MHD_Connection *connection)
+{
+    const gw_connection *c = connection_of(connection);
+
+    return c && c->over;
 }
 
 /* What libmicrohttpd cannot say in the middle of a body. */
-static void tell_too_slow(const gw_gateway *g, int fd)
+static void tell_too_slow(const gw_gateway *g, const gw_request *r, int fd)
 {
-    static const char text[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
-                               "Content-Type: application/problem+json\r\n"
-                               "Content-Length: 130\r\n\r\n"
-                               "{\"type\":\"urn:howdah:problem:timeout\",\"title\":"
-                               "\"Request Timeout\",\"status\":408,\"detail\":"
-                               "\"the body came too slowly\",\"code\":\"TIMEOUT\"}\n";
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_buf body = HW_BUF_INIT(4096);
+    hw_buf text = HW_BUF_INIT(8192);
 
-    if (!g->tls)
-        (void)send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)hw_fail(&err, HOWDAH_TIMEOUT, "the request came too slowly");
+    err.flags |= HOWDAH_RETRYABLE;
+    gw_problem_put(&body, &err, 408, r->id);
+    hw_buf_printf(&text,
+                  "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nX-Request-Id: %s\r\n"
+                  "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n\r\n%s",
+                  r->id, body.len, hw_buf_str(&body));
+    if (!g->tls && !text.broken)
+        (void)send(fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    hw_buf_done(&body);
+    hw_buf_done(&text);
 }
 
 void gw_sweep(gw_gateway *g)
@@ -226,13 +253,13 @@ void gw_sweep(gw_gateway *g)
         info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         if (!info)
             continue;
-        tell_too_slow(g, info->connect_fd);
+        tell_too_slow(g, r, info->connect_fd);
         (void)shutdown(info->connect_fd, SHUT_RDWR);
     }
     for (gw_connection *c = g->connections; c; c = c->next) {
         int64_t idle_ms = atomic_load(&c->idle_ms);
 
-        if (idle_ms > 0 && now - idle_ms > IDLE_S * INT64_C(1000))
+        if (idle_ms > 0 && now - idle_ms > g->options.idle_ms)
             (void)shutdown(c->fd, SHUT_RDWR);
     }
     (void)pthread_mutex_unlock(&g->lock);
@@ -324,6 +351,9 @@ static enum MHD_Result send_answer(gw_request *r)
     if (!response)
         return MHD_NO;
     add_headers(r, response);
+    /* libmicrohttpd ends a body in chunks that HEAD does not have. */
+    if (r->answer.stream && strcmp(r->method, "HEAD") == 0)
+        (void)MHD_add_response_header(response, "Connection", "close");
     r->state = GW_SENDING;
     gw_meters_answer_begins(r->gateway->meters, r);
     result = MHD_queue_response(r->connection, (unsigned)r->answer.http_status, response);
@@ -533,10 +563,10 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g, MHD_OPTION_URI_LOG_CALLBACK, on_uri, g,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
         g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
-        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections,
+        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections + OVER_MAX,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, g->tls ? tls : tls + 2,
+        (unsigned)((g->options.idle_ms + 999) / 1000), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, g->tls ? tls : tls + 2,
         MHD_OPTION_END);
     (void)pthread_mutex_lock(&g->lock);
     g->daemon = daemon; /* its threads may answer already */
@@ -580,6 +610,27 @@ int gw_reload(gw_gateway *g, howdah_error *reterr)
     return g->tls ? gw_tls_reload(g->tls, reterr) : HOWDAH_OK;
 }
 
+/* The store's sessions must not be without a file descriptor because clients have them all. */
+static void fit_to_files(gw_gateway *g)
+{
+    const int64_t own = OWN_FILES + OVER_MAX + SESSION_FILES * g->options.sessions;
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    if (files.rlim_cur < files.rlim_max && files.rlim_cur < (rlim_t)(g->options.connections + own)) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+        (void)getrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (files.rlim_cur >= (rlim_t)(g->options.connections + own))
+        return;
+    g->options.connections = (int64_t)files.rlim_cur > own + 10 ? (int64_t)files.rlim_cur - own : 10;
+    gw_log(g, HOWDAH_LOG_WARN,
+           "this process may open %" PRId64 " files: at most %" PRId64 " connections are taken",
+           (int64_t)files.rlim_cur, g->options.connections);
+}
+
 static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
 {
     gw_pool_options pool;
@@ -592,6 +643,7 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
     if (!g->url || !g->listen || !g->meters)
         return hw_fail_no_memory(reterr);
     g->started_us = hw_clock_wall_us();
+    fit_to_files(g);
     pool = (gw_pool_options){g->url, options->settings, (size_t)options->sessions, WAITING_MAX};
     s = gw_pool_new(&pool, &g->pool, reterr);
     if (s >= 0)

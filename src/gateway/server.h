@@ -58,6 +58,10 @@ struct gw_gateway {
 /* Of one event or job, by the settings. */
 size_t gw_payload_max(const gw_gateway *gateway);
 
+struct MHD_Connection;
+/* Whether there were as many connections as may be when this one came. */
+bool gw_is_over_limit(struct MHD_Connection *connection);
+
 /* I1 of server.c: ends what takes too long.  Called by the clock, about once a second. */
 void gw_sweep(gw_gateway *gateway);
 

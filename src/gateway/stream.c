@@ -11,7 +11,8 @@
 
 /* A piece may pass this by one event. */
 #define PIECE_BYTES_MAX ((size_t)160 * 1024 * 1024)
-#define BLOCK_BYTES ((size_t)16 * 1024)
+/* Only what HTTP/1.0 needs: chunks are made in the connection's own memory. */
+#define BLOCK_BYTES ((size_t)1024)
 
 /* ------------------------------------------------------------- of all kinds */
 

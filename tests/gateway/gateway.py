@@ -91,10 +91,10 @@ class Gateway:
     """howdah serve on a free port; options are its own, token is sent with each request."""
 
     def __init__(self, store, *options, token=None, environment=None, listen="127.0.0.1:0", wait=True, pass_fds=(),
-                 tls=None):
+                 tls=None, prefix=()):
         self.store, self.token, self.tls = store, token, tls
         self.log_file = os.path.join(folder(), "stderr")
-        words = [HOWDAH, "serve", "--json", *(["--listen", listen] if listen else []), *options]
+        words = [*prefix, HOWDAH, "serve", "--json", *(["--listen", listen] if listen else []), *options]
         with open(self.log_file, "w", encoding="utf-8") as said:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said,
                                             text=True, pass_fds=pass_fds,
@@ -105,7 +105,9 @@ class Gateway:
             self.wait_for_start()
 
     def wait_for_start(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], LONG_S)
+        poll = select.poll()  # with thousands of sockets select() cannot
+        poll.register(self.process.stdout, select.POLLIN)
+        ready = poll.poll(LONG_S * 1000)
         line = self.process.stdout.readline() if ready else ""
         assert line, "the gateway did not start: %s" % self.log()
         told = json.loads(line)

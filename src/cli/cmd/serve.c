@@ -53,6 +53,16 @@ static int take_bytes(const cli_args *args, const char *name, int64_t *ret_bytes
     return hw_fail_field(reterr, HOWDAH_INVALID, name, "expected 1KiB to 256MiB");
 }
 
+static int take_timeout(const cli_args *args, const char *name, int64_t *ret_ms,
+                        howdah_error *reterr)
+{
+    int s = cli_args_duration(args, name, ret_ms, reterr);
+
+    if (s >= 0 && (*ret_ms < 1000 || *ret_ms > INT64_C(3600) * 1000))
+        return hw_fail_field(reterr, HOWDAH_INVALID, name, "must be 1s to 1h");
+    return s;
+}
+
 /* The choices of --access-log stand in the order of the enum. */
 static int take_log(serving *v, gw_options *o, howdah_error *reterr)
 {
@@ -145,6 +155,8 @@ static int take_options(serving *v, gw_options *o, howdah_error *reterr)
                       .connections = 10000,
                       .streams = 10000,
                       .body_max = INT64_C(16) * 1024 * 1024,
+                      .request_ms = 30000,
+                      .idle_ms = 75000,
                       .drain_ms = 10000,
                       .read_only = cli_args_has(args, "read-only"),
                       .log = on_log,
@@ -163,6 +175,10 @@ static int take_options(serving *v, gw_options *o, howdah_error *reterr)
         s = cli_args_duration(args, "drain", &o->drain_ms, reterr);
     if (s >= 0)
         s = take_access(v, o, reterr);
+    if (s >= 0)
+        s = take_timeout(args, "request-timeout", &o->request_ms, reterr);
+    if (s >= 0)
+        s = take_timeout(args, "idle-timeout", &o->idle_ms, reterr);
     return s < 0 ? s : take_log(v, o, reterr);
 }
 
