@@ -12,8 +12,6 @@
 /* A piece may pass this by one event. */
 #define PIECE_BYTES_MAX ((size_t)160 * 1024 * 1024)
 #define BLOCK_BYTES ((size_t)16 * 1024)
-/* Of streams that mostly wait: libmicrohttpd holds a block for each of them, used or not. */
-#define WAITING_BLOCK_BYTES ((size_t)1024)
 
 /* ------------------------------------------------------------- of all kinds */
 
@@ -28,6 +26,11 @@ static ssize_t on_read(void *ctx, uint64_t pos, char *out, size_t max)
     if (n == GW_STREAM_END)
         return MHD_CONTENT_READER_END_OF_STREAM;
     return n == GW_STREAM_CUT ? MHD_CONTENT_READER_END_WITH_ERROR : n;
+}
+
+struct MHD_Response *gw_stream_response(gw_stream *stream)
+{
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, on_read, stream, NULL);
 }
 
 bool gw_stream_may_open(gw_request *r, howdah_error *reterr)
@@ -135,13 +138,6 @@ static void free_pieces(gw_stream *stream)
 }
 
 static const gw_stream_ops pieces_ops = {read_piece, run_pieces, free_pieces};
-
-struct MHD_Response *gw_stream_response(gw_stream *stream)
-{
-    size_t block = stream->ops == &pieces_ops ? BLOCK_BYTES : WAITING_BLOCK_BYTES;
-
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, block, on_read, stream, NULL);
-}
 
 int gw_answer_pieces(gw_request *r, howdah_bus *bus, const char *content_type, gw_produce *produce,
                      void *ctx, void (*free_ctx)(void *ctx), howdah_error *reterr)
