@@ -297,11 +297,12 @@ static const cli_option import_options[] = {
     CLI_OPTIONS_END};
 
 static const cli_option bench_options[] = {
-    {"clients", "N", NULL, "appenders at once", 0},
+    {"clients", "N", NULL, "appenders at once; http: clients of the gateway", 0},
     {"seconds", "N", NULL, "how long; 0.1 or more", 0},
     {"payload", "BYTES", NULL, "size of a payload", 0},
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10; group: 10000)", 0},
-    {"events", "N", NULL, "how many events (default 1000000; asof: a multiple of 1000)", 0},
+    {"events", "N", NULL,
+     "how many events (default 1000000, http 100000; asof: a multiple of 1000)", 0},
     {"batch", "N", NULL, "events in one append, or what a worker or member takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
     {"writers", "N", NULL, "contend: processes that append (default 8)", 0},
@@ -329,8 +330,10 @@ static const cli_option bench_options[] = {
      "deliver: also to a filtered subscription, whose type one in N events has", 0},
     {"holes", "N", NULL,
      "deliver: with N burnt numbers between the events, under an appender that stays open", 0},
-    {"of", "WHAT", "stream type append append-valid",
-     "asof: stream (the default), type, or, on PostgreSQL, append and append-valid", 0},
+    {"of", "WHAT", "stream type append append-valid batch read group live idle",
+     "asof: stream (the default), type, or, on PostgreSQL, append and append-valid; http: append, "
+     "batch, read, group, live or idle (default: all, in turn)",
+     0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},
     CLI_OPTIONS_END};
 
@@ -338,12 +341,14 @@ static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
     "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  group: "
-    "how fast members that share a subscription bring a log to its end.  asof: "
+    "how fast members that share a subscription bring a log to its end.  http: what the way over a "
+    "gateway costs, which is started for it.  asof: "
     "what two times cost.  contend: processes that append without a pause: whether each gets its "
     "share, how long they wait, and how a subscription next to them does; exit code 1 when an "
     "append failed.  Every run uses a bus of its own, which is removed at the end.  --ceiling "
     "compares with the plainest statements that do the same, fanout with a bus that nobody "
-    "listens to, and contend with one writer alone.";
+    "listens to, contend with one writer alone, and http with the library, or, for single appends, "
+    "with the store.";
 
 static const char serve_about[] =
     "JSON over HTTP/1.1: append, read, share subscriptions and work, look after them.  GET "
@@ -809,8 +814,8 @@ const cli_command cli_commands[] = {
      .group = "Maintenance",
      .summary = "measure appends, reads and deliveries against their ceiling",
      .usage = {"bench append|append-batch|read|deliver [OPTIONS]",
-               "bench latency|fanout|queue|group|asof|contend [OPTIONS]"},
-     .words = "append append-batch read deliver latency fanout queue group asof contend",
+               "bench latency|fanout|queue|group|http|asof|contend [OPTIONS]"},
+     .words = "append append-batch read deliver latency fanout queue group http asof contend",
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
@@ -818,6 +823,7 @@ const cli_command cli_commands[] = {
                   "howdah bench latency --rate 1000 --ceiling",
                   "howdah bench asof --of type --events 100000",
                   "howdah bench group --members 8 --batch 100 --ceiling",
+                  "howdah bench http --of append --ceiling",
                   "howdah bench contend --writers 8 --seconds 5"},
      .run = cmd_bench},
     {.name = "settings",
