@@ -364,6 +364,11 @@ int gw_access_check_right(gw_request *r, howdah_error *reterr)
 
 /* Judged again only by another list: who has waited for an event may have been revoked meanwhile.
  */
+bool gw_access_is_local(const struct gw_gateway *g)
+{
+    return !g->options.require_token && !g->options.behind_proxy && !g->options.tls_cert;
+}
+
 int gw_access_make_sure(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     gw_token_list *newest;

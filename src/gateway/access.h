@@ -27,6 +27,8 @@ void gw_access_headers(const gw_request *r, struct MHD_Response *response);
  * On failure the request says with which status of HTTP (refused).
  */
 int gw_access_check_right(gw_request *r, howdah_error *reterr);
+/* Whether only this machine's programs can ask, and nobody said that they need a token. */
+bool gw_access_is_local(const struct gw_gateway *gateway);
 /* In a worker, before anything is done. */
 int gw_access_make_sure(gw_request *r, howdah_bus *bus, howdah_error *reterr);
 /* Of a request that goes on for long: whether its token is still good, as far as is known. */

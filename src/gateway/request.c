@@ -350,6 +350,11 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
         gw_answer_header(r, "Connection", "close");
         return;
     }
+    if (r->too_late) {
+        refuse(r, 503, HOWDAH_UNAVAILABLE, "", "the gateway is being stopped");
+        gw_answer_header(r, "Connection", "close");
+        return;
+    }
     if (strlen(r->url) > URL_BYTES_MAX) {
         refuse(r, 414, HOWDAH_LIMIT, "", "the URL has %zu bytes, the limit is %zu", strlen(r->url),
                URL_BYTES_MAX);
@@ -482,7 +487,8 @@ void gw_request_done(gw_request *r, int status, const howdah_error *err)
 static void submit(gw_request *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = r->unsure ? GW_AGAIN : gw_scope_check_route(r, NULL, &err);
+    bool answers = !r->unsure || ((r->route->flags & GW_UNSURE) && gw_access_is_local(r->gateway));
+    int s = answers ? gw_scope_check_route(r, NULL, &err) : GW_AGAIN;
 
     if (s == HOWDAH_OK)
         s = r->route->handler(r, NULL, &err);

@@ -79,6 +79,7 @@ typedef struct gw_request {
     hw_buf body;
     char *fields; /* texts of its fields (fields_in.h) */
     bool body_too_large;
+    bool too_late;   /* it came when the gateway had ended already */
     bool ids_in_use; /* append.c: ids of it are stored already */
     gw_answer answer;
     int64_t begun_us;

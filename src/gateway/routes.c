@@ -26,7 +26,7 @@ const gw_route gw_routes[] = {
     {"GET", "/openapi.json", GW_ANYBODY, GW_NO_STORE, gw_openapi, NULL, NULL, "Any",
      "This interface as an OpenAPI document"},
 
-    {"GET", "/metrics", GW_READ, GW_SUBMITS, gw_metrics, NULL, NULL, "Text",
+    {"GET", "/metrics", GW_READ, GW_SUBMITS | GW_UNSURE, gw_metrics, NULL, NULL, "Text",
      "Numbers for a monitor: Prometheus text, or OpenMetrics for who accepts it"},
 
     {"POST", "/v1/events", GW_PUBLISH, GW_WRITES | GW_SUBMITS, gw_events_append, "expect",

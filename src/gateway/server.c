@@ -39,6 +39,7 @@
 #define SESSION_FILES 8
 #define WAITING_MAX 10000
 #define BACKLOG 512
+#define GIVE_UP_MS 5000
 
 /* --------------------------------------------------------------------- log */
 
@@ -111,6 +112,7 @@ static void list_request(gw_gateway *g, gw_request *r)
         r->next->previous = r;
     g->requests = r;
     g->requests_n++;
+    r->too_late = g->closed;
     (void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -681,8 +683,9 @@ const char *gw_address(const gw_gateway *gateway)
     return gateway->address;
 }
 
-/* I2.  Until no request is left, or the time is over. */
-static void drain(gw_gateway *g, int64_t for_ms)
+/* I2.  Until no request is left, or the time is over (false).  From then on none begins: connections
+   that are open may send more, and get an answer that needs nothing of ours. */
+static bool drain(gw_gateway *g, int64_t for_ms)
 {
     struct timespec until;
 
@@ -696,7 +699,9 @@ static void drain(gw_gateway *g, int64_t for_ms)
     (void)pthread_mutex_lock(&g->lock);
     while (g->requests_n > 0 && pthread_cond_timedwait(&g->quiet, &g->lock, &until) == 0)
         ;
+    g->closed = g->requests_n == 0;
     (void)pthread_mutex_unlock(&g->lock);
+    return g->closed;
 }
 
 /* What does not end by itself: sockets are shut, calls of the store are interrupted. */
@@ -724,23 +729,28 @@ void gw_stop(gw_gateway *g)
     atomic_store(&g->stopping, true);
     if (g->daemon) {
         fd = MHD_quiesce_daemon(g->daemon);
-        if (fd >= 0)
-            (void)close(fd);
+        /* Nobody is let in any more.  It is closed at the end: libmicrohttpd still knows it.  A
+           socket that was passed to us is its owner's. */
+        if (fd >= 0 && g->options.listen_fd < 0)
+            (void)shutdown(fd, SHUT_RDWR);
         gw_waiting_end(g->waiting);
         gw_relay_end(g->relay);
-        drain(g, g->options.drain_ms);
-        if (g->requests_n > 0) {
+        if (!drain(g, g->options.drain_ms)) {
             give_up(g);
-            drain(g, 5000);
+            if (!drain(g, GIVE_UP_MS)) {
+                gw_log(g, HOWDAH_LOG_ERROR, "a call of the store does not end; this process has to");
+                return; /* whatever it needs stays */
+            }
         }
+        MHD_stop_daemon(g->daemon);
+        if (fd >= 0)
+            (void)close(fd);
     }
     howdah_publisher_free(atomic_load(&g->publisher));
     gw_relay_free(g->relay);
     gw_scrape_end(g->scrape);
     gw_waiting_free(g->waiting);
     gw_pool_free(g->pool);
-    if (g->daemon)
-        MHD_stop_daemon(g->daemon);
     (void)pthread_mutex_destroy(&g->publisher_lock);
     gw_scrape_free(g->scrape);
     gw_meters_free(g->meters);

@@ -44,6 +44,7 @@ struct gw_gateway {
     gw_tls *tls; /* NULL: none */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
+    bool closed;          /* and none begins any more */
     gw_request *requests;
     size_t requests_n;
     struct hand_out *hand_outs; /* hand_out.c */

@@ -52,6 +52,9 @@ def lines(*words, store, **more):
     return [json.loads(line) for line in command(*words, store=store, **more).splitlines()]
 
 
+stores = []  # that were made on the server: each has a name of its own
+
+
 def make_store(kind, name="gateway"):
     """A new store with the schema in it: its URL."""
     if kind == "sqlite":
@@ -59,7 +62,8 @@ def make_store(kind, name="gateway"):
         command("init", "--quiet", store=url)
         return url
     import bus
-    made = bus.Bus(name)
+    stores.append(name)
+    made = bus.Bus("%s%d" % (name, len(stores)))
     atexit.register(lambda: made)  # it lives as long as the test
     return made.url
 
