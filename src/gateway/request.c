@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -396,9 +397,10 @@ bool gw_client_is_gone(const gw_request *r)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    char byte;
+    /* Not recv(): a reset connection has an error, and one with TLS a last message before its end. */
+    struct pollfd end = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
 
-    return info && recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    return poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 bool gw_parking_wanted(gw_request *r, int64_t wait_ms, int64_t look_ms)

@@ -8,6 +8,7 @@ HOWDAH is the command, HOWDAH_TEST_PG the server (tools/with-pg).  What is start
 """
 import atexit
 import http.client
+import itertools
 import json
 import os
 import select
@@ -27,6 +28,7 @@ import tap  # noqa: E402  (its place is known only now)
 HOWDAH = os.environ["HOWDAH"]
 LONG_S = 60  # whatever is waited for
 
+numbers = itertools.count(1)
 run = tap.run
 Skip = tap.Skip
 
@@ -52,9 +54,6 @@ def lines(*words, store, **more):
     return [json.loads(line) for line in command(*words, store=store, **more).splitlines()]
 
 
-stores = []  # that were made on the server: each has a name of its own
-
-
 def make_store(kind, name="gateway"):
     """A new store with the schema in it: its URL."""
     if kind == "sqlite":
@@ -62,8 +61,7 @@ def make_store(kind, name="gateway"):
         command("init", "--quiet", store=url)
         return url
     import bus
-    stores.append(name)
-    made = bus.Bus("%s%d" % (name, len(stores)))
+    made = bus.Bus("%s_%d" % (name, next(numbers)))
     atexit.register(lambda: made)  # it lives as long as the test
     return made.url
 
