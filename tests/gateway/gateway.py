@@ -164,6 +164,9 @@ class Gateway:
         try:
             own.request(method, path, body=body, headers=sent)
             got = own.getresponse()
+            if got.headers.get_content_type() == "text/event-stream":  # it has no end
+                got.close()
+                return Answer(got.status, got.headers, b"")
             return Answer(got.status, got.headers, got.read())
         finally:
             if not connection:
