@@ -168,8 +168,10 @@ class Gateway:
         try:
             own.request(method, path, body=body, headers=sent)
             got = own.getresponse()
-            endless = got.headers.get("Content-Type", "").startswith("text/event-stream")
-            return Answer(got.status, got.headers, b"" if endless else got.read())
+            if got.headers.get_content_type() == "text/event-stream":  # it has no end
+                got.close()
+                return Answer(got.status, got.headers, b"")
+            return Answer(got.status, got.headers, got.read())
         finally:
             if not connection:
                 own.close()

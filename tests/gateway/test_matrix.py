@@ -25,7 +25,6 @@ BODIES = {
     ("POST", "/v1/subscriptions/{name}/ack"): {"token": "l1-1"},
     ("POST", "/v1/subscriptions/{name}/nack"): {"token": "l1-1", "global_sequence": 1},
     ("POST", "/v1/subscriptions/{name}/extend"): {"token": "l1-1"},
-    ("POST", "/v1/subscriptions/{name}/release"): {"token": "l1-1"},
     ("POST", "/v1/subscriptions/{name}/reset"): {"to": 0},
     ("POST", "/v1/queues/{queue}/jobs"): {"data": 1},
     ("POST", "/v1/dead-letters/redrive"): {"queue": "mails"},
@@ -42,10 +41,7 @@ LISTS = {("GET", "/v1/subscriptions"), ("GET", "/v1/queues"), ("GET", "/v1/bindi
 WHOLE = {("GET", "/v1/status"), ("GET", "/v1/verify"), ("GET", "/v1/doctor"), ("GET", "/v1/events/{id}/trace"),
          ("GET", "/metrics"), ("POST", "/v1/jobs/ack")}
 # A stream has events of all types, a binding those of all streams.
-TOO_MUCH = {("GET", "/v1/streams/{stream}"), ("GET", "/v1/streams/{stream}/state"),
-            ("GET", "/v1/streams/{stream}/snapshots"), ("DELETE", "/v1/streams/{stream}/snapshots"),
-            ("PUT", "/v1/streams/{stream}/snapshots/{version}"), ("PUT", "/v1/bindings/{queue}/{pattern}"),
-            ("DELETE", "/v1/bindings/{queue}/{pattern}")}
+TOO_MUCH = ("{stream}", "/v1/bindings/{queue}/{pattern}")
 
 
 class World:
@@ -78,7 +74,7 @@ class World:
         if template.startswith("/v1/jobs/{id}"):
             self.job = self.job or self.job_id()
             template = template.replace("{id}", str(self.job))
-        return (template.replace("{stream}", "order-1").replace("{name}", "billing").replace("{queue}", "mails").replace("{version}", "1")
+        return (template.replace("{stream}", "order-1").replace("{name}", "billing").replace("{queue}", "mails")
                 .replace("{pattern}", "order.*"))
 
     def ask(self, method, template, token):
@@ -139,8 +135,7 @@ def a_token_of_another_scope_sees_nothing():
                 if any(value for value in answer.json.values() if isinstance(value, list)):
                     wrong.append((method, path, scope, answer))
             elif (method, path) in WHOLE or "/subscriptions/" in path or "{queue}" in path or "{stream}" in path \
-                    or path in ("/v1/events", "/v1/events/live", "/v1/diff", "/v1/dead-letters/redrive",
-                                "/v1/dead-letters/discard"):
+                    or path in ("/v1/events", "/v1/events/live", "/v1/diff", "/v1/dead-letters/redrive", "/v1/dead-letters/discard"):
                 expected = (403,)
             else:
                 expected = (404,)  # by an id: as if it did not exist
@@ -154,7 +149,7 @@ def a_token_of_the_right_scope_gets_in():
     wrong = []
     for method, path, right in ROUTES:
         answer = world.ask(method, path, world.tokens["inside"])
-        refused = (method, path) in WHOLE or (method, path) in TOO_MUCH
+        refused = (method, path) in WHOLE or any(part in path for part in TOO_MUCH)
         if (answer.status == 403) != refused or answer.status in (401,) or answer.status >= 500:
             wrong.append((method, path, answer))
         if (method, path) in LISTS and path in ("/v1/subscriptions", "/v1/queues") and answer.body.count(b'"mails"') \
