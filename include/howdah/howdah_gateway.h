@@ -75,9 +75,9 @@ typedef struct howdah_token_info {
 } howdah_token_info;
 
 /*
- * Makes a token.  Its secret is given back here and never again: "hwd_" and 43 characters.  CONFLICT
- * when there is one with this name that is good; one that was revoked is replaced.  When the outcome
- * is unknown the secret is not given back: revoke the name, and add it again.
+ * Makes a token.  Its secret is given back here and never again: "hwd_" and 43 characters. CONFLICT
+ * when there is one with this name that is good; one that was revoked is replaced.  When the
+ * outcome is unknown the secret is not given back: revoke the name, and add it again.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_token_add(howdah_bus *bus,
                                                   const howdah_token_options *options,
@@ -91,13 +91,14 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_tokens_walk(howdah_bus *bus,
 /* It is good for nothing any more; gateways notice within two seconds.  NOT_FOUND. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_token_revoke(howdah_bus *bus, const char *name,
                                                      howdah_error *reterr);
-/* Keeps the day, for people who look which tokens are still in use.  Nothing without such a name. */
+/* Keeps the day, for people who look which tokens are still in use.  Nothing without such a name.
+ */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_token_used(howdah_bus *bus, const char *name,
                                                    howdah_error *reterr);
 /* The hash of a secret, as it is stored. */
-HOWDAH_API HOWDAH_MUST_CHECK int
-howdah_token_hash(const char *secret, unsigned char ret_hash[HOWDAH_TOKEN_HASH_SIZE],
-                  howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_token_hash(const char *secret,
+                                                   unsigned char ret_hash[HOWDAH_TOKEN_HASH_SIZE],
+                                                   howdah_error *reterr);
 
 /* ----------------------------------------------------------------- webhooks */
 
@@ -111,16 +112,16 @@ howdah_token_hash(const char *secret, unsigned char ret_hash[HOWDAH_TOKEN_HASH_S
  */
 typedef struct howdah_webhook_options {
     size_t size;
-    const char *name;          /* required, 1 to 200 bytes */
-    const char *url;           /* required: http:// or https:// */
-    const char *subscriber_id; /* NULL: "webhook." and the name */
-    const char *pattern;       /* NULL: all */
-    const char *stream;        /* NULL: all */
-    const char *headers;       /* a JSON object of texts that are sent along; NULL: none */
-    int64_t start;             /* HOWDAH_FROM_START, HOWDAH_FROM_END, or N: events after N */
-    int64_t timeout_ms;        /* 10000: of one request, 100 ms to 5 minutes */
-    int64_t max_retries;       /* 10 */
-    int64_t retry_delay_ms;    /* 5000 */
+    const char *name;           /* required, 1 to 200 bytes */
+    const char *url;            /* required: http:// or https:// */
+    const char *subscriber_id;  /* NULL: "webhook." and the name */
+    const char *pattern;        /* NULL: all */
+    const char *stream;         /* NULL: all */
+    const char *headers;        /* a JSON object of texts that are sent along; NULL: none */
+    int64_t start;              /* HOWDAH_FROM_START, HOWDAH_FROM_END, or N: events after N */
+    int64_t timeout_ms;         /* 10000: of one request, 100 ms to 5 minutes */
+    int64_t max_retries;        /* 10 */
+    int64_t retry_delay_ms;     /* 5000 */
     int64_t max_retry_delay_ms; /* 3600000 */
     bool new_secret;            /* one that exists gets another secret */
 } howdah_webhook_options;
@@ -170,9 +171,9 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_webhooks_walk(howdah_bus *bus, const cha
                                                                 const howdah_webhook_info *info),
                                                       void *ctx, howdah_error *reterr);
 /* For who signs.  NOT_FOUND. */
-HOWDAH_API HOWDAH_MUST_CHECK int
-howdah_webhook_secret(howdah_bus *bus, const char *name,
-                      char ret_secret[HOWDAH_WEBHOOK_SECRET_SIZE], howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_webhook_secret(howdah_bus *bus, const char *name,
+                                                       char ret_secret[HOWDAH_WEBHOOK_SECRET_SIZE],
+                                                       howdah_error *reterr);
 /* The subscription stays, with its place: remove it as any other.  NOT_FOUND. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_webhook_remove(howdah_bus *bus, const char *name,
                                                        howdah_error *reterr);

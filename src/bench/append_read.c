@@ -13,6 +13,11 @@
 #include "bench/subscribers.h"
 #include "cli/in/signals.h"
 #include "cli/out/progress.h"
+#include "face/events.h"
+
+/* http: so much is formatted before it would be written. */
+#define LINES_BYTES ((size_t)64 * 1024)
+#define LINES_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
 /* Events a batch while a log is filled; that part is not measured. */
 #define FILL_BATCH 1000
@@ -28,6 +33,7 @@ typedef struct ours {
     bench_pace pace;
     const howdah_event **events; /* of one batch */
     int64_t bytes;               /* read: the sum of all lengths */
+    hw_buf lines;                /* http: as JSON */
 } ours;
 
 /* Builds a new event each time, as a program would: what the builder costs is ours to pay for. */
@@ -148,6 +154,18 @@ static int64_t lengths_of(const howdah_event *event)
                      strlen(howdah_event_type(event)));
 }
 
+/* What a gateway makes of an event, and the command. */
+static int format(ours *c, const howdah_event *event, howdah_error *reterr)
+{
+    int s;
+
+    if (c->lines.len >= LINES_BYTES)
+        hw_buf_clear(&c->lines);
+    s = face_event_json(event, &c->lines, reterr);
+    hw_buf_putc(&c->lines, '\n');
+    return s;
+}
+
 /* Counted to the end: a read that loses events must not look fast. */
 static int read_all(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
@@ -162,7 +180,10 @@ static int read_all(bench_client *client, int64_t *ret_events, howdah_error *ret
         s = howdah_reader_next(reader, &event, reterr);
         if (s != HOWDAH_OK)
             break;
-        c->bytes += lengths_of(event);
+        if (c->plan->http)
+            s = format(c, event, reterr);
+        else
+            c->bytes += lengths_of(event);
         n++;
     }
     howdah_reader_close(reader);
@@ -189,6 +210,7 @@ static void close_client(bench_client *client)
     howdah_builder_free(c->builder);
     howdah_close(c->bus);
     bench_load_done(&c->load);
+    hw_buf_done(&c->lines);
     hw_free(c->events);
     hw_free(c);
 }
@@ -213,6 +235,7 @@ static int open_ours(const bench_site *site, bench_kind kind, unsigned number, b
         return hw_fail_no_memory(reterr);
     c->base.ops = &ops[kind];
     c->plan = site->plan;
+    c->lines = (hw_buf)HW_BUF_INIT(LINES_BYTES_MAX);
     c->pace = (bench_pace){.rate = site->plan->rate};
     s = bench_load_init(&c->load, number, (size_t)site->plan->streams, (size_t)site->plan->payload,
                         reterr);
@@ -243,7 +266,7 @@ int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_c
     ours *c = NULL;
     int s;
 
-    assert(site->plan->kind != BENCH_CONTEND); /* it has processes, not clients */
+    assert(site->plan->kind != BENCH_CONTEND && site->plan->kind != BENCH_LISTEN); /* no clients */
     if (site->plan->kind == BENCH_DELIVER)
         return bench_deliver_open(site, number, ret_client, reterr);
     if (site->plan->kind == BENCH_QUEUE)

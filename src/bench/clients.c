@@ -17,6 +17,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "bench/http.h"
+#include "bench/http_gateway.h"
 #include "bench/queue.h"
 #include "bench/subscribers.h"
 #include "cli/in/signals.h"
@@ -42,6 +44,7 @@ typedef struct worker {
 /* All that both sides share.  What is not under the lock is the main thread's, or atomic. */
 struct bench_clients {
     worker *workers;
+    const bench_gateway *gateway; /* whose work is that of our side; NULL: none */
     size_t workers_n;
     bench_subscribers *subscribers[BENCH_SIDES]; /* NULL: nobody listens */
     int64_t appended[BENCH_SIDES];
@@ -235,6 +238,13 @@ static int push_backlog(bench_clients *c, int side, bench_tally *slice, howdah_e
     return s;
 }
 
+static int64_t cpu_us_of(const bench_clients *c, int side)
+{
+    bool served = side == BENCH_OURS && c->gateway;
+
+    return bench_cpu_us() + (served ? bench_gateway_cpu_us(c->gateway) : 0);
+}
+
 /*
  * Processor time counts until all has been heard, because the subscribers' work belongs to the
  * side; the duration ends with the last append.
@@ -250,7 +260,7 @@ int bench_clients_slice(bench_clients *c, int side, int64_t slice_ms, bench_tall
     s = push_backlog(c, side, ret_slice, reterr);
     if (s < 0)
         return s;
-    cpu_us = bench_cpu_us();
+    cpu_us = cpu_us_of(c, side);
     start_us = hw_clock_mono_us();
     start_side(c, side);
     await_slice(c, side, slice_ms);
@@ -264,7 +274,7 @@ int bench_clients_slice(bench_clients *c, int side, int64_t slice_ms, bench_tall
     }
     c->appended[side] += ret_slice->events;
     s = hear_out(c, side, ret_slice, reterr);
-    ret_slice->cpu_us = bench_cpu_us() - cpu_us;
+    ret_slice->cpu_us = cpu_us_of(c, side) - cpu_us;
     return s;
 }
 
@@ -313,6 +323,21 @@ static int open_subscriber_sets(bench_clients *c, const bench_site *site, howdah
     return s;
 }
 
+/* http: what the library does alone, but for single appends, where it would not be the plainest. */
+static int open_ceiling(const bench_site *site, unsigned number, bench_client **ret_client,
+                        howdah_error *reterr)
+{
+    const bench_plan *plan = site->plan;
+
+    if (plan->http && plan->over != BENCH_OVER_APPEND)
+        return bench_ours_open(site, number, false, ret_client, reterr);
+    if (plan->kind == BENCH_FANOUT || plan->kind == BENCH_ASOF)
+        return bench_ours_open(site, number, true, ret_client, reterr);
+    if (plan->against == BENCH_AGAINST_QUEUE)
+        return bench_bound_open(site, number, ret_client, reterr);
+    return site->backend->open_client(site, number, ret_client, reterr);
+}
+
 /* Each worker has one client of each side, and works on one of them at a time. */
 static int open_clients(bench_clients *c, const bench_site *site, howdah_error *reterr)
 {
@@ -323,14 +348,11 @@ static int open_clients(bench_clients *c, const bench_site *site, howdah_error *
 
         if (cli_signal_caught())
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-        s = bench_ours_open(site, (unsigned)i, false, &w->client[BENCH_OURS], reterr);
+        s = site->plan->http
+                ? bench_http_client_open(site, (unsigned)i, &w->client[BENCH_OURS], reterr)
+                : bench_ours_open(site, (unsigned)i, false, &w->client[BENCH_OURS], reterr);
         if (s >= 0 && site->plan->ceiling)
-            s = site->plan->kind == BENCH_FANOUT || site->plan->kind == BENCH_ASOF
-                    ? bench_ours_open(site, (unsigned)i, true, &w->client[BENCH_CEILING], reterr)
-                : site->plan->against == BENCH_AGAINST_QUEUE
-                    ? bench_bound_open(site, (unsigned)i, &w->client[BENCH_CEILING], reterr)
-                    : site->backend->open_client(site, (unsigned)i, &w->client[BENCH_CEILING],
-                                                 reterr);
+            s = open_ceiling(site, (unsigned)i, &w->client[BENCH_CEILING], reterr);
         for (int side = 0; side < BENCH_SIDES; side++) {
             if (!w->client[side])
                 continue;
@@ -393,6 +415,7 @@ int bench_clients_open(const bench_site *site, bench_clients **ret_clients, howd
               : site->plan->kind == BENCH_GROUP_READ ? site->plan->events
                                                      : 0;
     c->hears = site->plan->kind == BENCH_LATENCY;
+    c->gateway = site->gateway;
     c->workers = hw_calloc(n, sizeof *c->workers);
     if (!c->workers)
         s = hw_fail_no_memory(reterr);

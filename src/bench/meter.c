@@ -76,13 +76,16 @@ int64_t bench_cpu_us(void)
            usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
 }
 
-/* A line of /proc/self/status, "VmHWM:   1234 kB", in bytes. */
-static int64_t status_bytes(const char *key)
+/* A line of /proc/PID/status, "VmHWM:   1234 kB", in bytes. */
+static int64_t status_bytes(pid_t pid, const char *key)
 {
-    FILE *file = fopen("/proc/self/status", "re");
+    char path[64];
+    FILE *file;
     char line[256];
     int64_t bytes = -1;
 
+    (void)snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
+    file = fopen(path, "re");
     if (!file)
         return -1;
     while (bytes < 0 && fgets(line, sizeof line, file)) {
@@ -93,11 +96,16 @@ static int64_t status_bytes(const char *key)
     return bytes;
 }
 
+int64_t bench_memory_of(pid_t pid)
+{
+    return status_bytes(pid, "VmRSS");
+}
+
 /* malloc_trim() first: free memory that malloc keeps would hide growth that comes later. */
 int64_t bench_memory_now(void)
 {
     (void)malloc_trim(0);
-    return status_bytes("VmRSS");
+    return status_bytes(getpid(), "VmRSS");
 }
 
 /* Linux: writing 5 to clear_refs resets VmHWM.  Not every container allows it. */
@@ -115,5 +123,5 @@ void bench_memory_reset_peak(void)
 
 int64_t bench_memory_peak(void)
 {
-    return status_bytes("VmHWM");
+    return status_bytes(getpid(), "VmHWM");
 }

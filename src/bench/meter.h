@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Durations by their size: exact below 32 us, then 32 steps for each power of two (3 % apart), up
@@ -24,6 +25,8 @@ double bench_histogram_ms(const bench_histogram *histogram, double part);
 /* Processor time of this process, all threads, user and system. */
 int64_t bench_cpu_us(void);
 
+/* What another process has now; -1 when the system does not tell. */
+int64_t bench_memory_of(pid_t pid);
 /* Gives back what is free and says what is in use; -1 when the system does not tell. */
 int64_t bench_memory_now(void);
 /* Forgets the peak, and asks for it: bytes; -1 when the system does not tell. */

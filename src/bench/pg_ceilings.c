@@ -355,6 +355,7 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
         break;
     case BENCH_FANOUT:     /* its other side is ours as well */
     case BENCH_CONTEND:    /* so is this one's */
+    case BENCH_LISTEN:     /* it has none */
     case BENCH_QUEUE:      /* pg_queue.c */
     case BENCH_GROUP_READ: /* pg_group.c */
         break;

@@ -7,6 +7,7 @@
 
 #include "bench/asof.h"
 #include "bench/group.h"
+#include "bench/http.h"
 #include "cli/out/table.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -52,11 +53,16 @@ static double speedup(const bench_result *r, int64_t us)
 /* Only what the kind of bench uses: a reader need not know which figures were ignored. */
 static void json_plan(cli_out *out, const bench_plan *plan)
 {
-    assert(plan->kind != BENCH_CONTEND); /* contend.c reports it */
+    assert(plan->kind != BENCH_CONTEND && plan->kind != BENCH_LISTEN); /* they report themselves */
+    if (plan->http)
+        cli_out_printf(out, ",\"of\":\"%s\"", bench_over_names[plan->over]);
     if (plan->kind == BENCH_ASOF)
         cli_out_printf(out, ",\"of\":\"%s\"", bench_asof_names[plan->of]);
     if (bench_is_whole(plan) || plan->kind == BENCH_ASOF)
         cli_out_printf(out, ",\"events\":%lld", (long long)plan->events);
+    else if (plan->http && plan->kind == BENCH_GROUP_READ)
+        cli_out_printf(out, ",\"events\":%lld,\"batch\":%lld", (long long)plan->events,
+                       (long long)plan->batch);
     else if (plan->kind == BENCH_GROUP_READ)
         cli_out_printf(out, ",\"through\":\"%s\",\"against\":\"%s\",\"events\":%lld,\"batch\":%lld",
                        bench_through_names[plan->through], bench_against_names[plan->against],
@@ -265,7 +271,7 @@ static void text_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ", a log of %s events", count);
     else if (plan->kind == BENCH_GROUP_READ)
         cli_out_printf(out, ", through %s, %lld events, batches of %s",
-                       bench_through_names[plan->through], (long long)plan->events, count);
+                       plan->http ? "a gateway" : bench_through_names[plan->through], (long long)plan->events, count);
     else if (plan->kind == BENCH_QUEUE)
         cli_out_printf(out, ", %lld jobs at a time, batches of %s", (long long)plan->jobs, count);
     else if (plan->kind == BENCH_LATENCY)
@@ -297,7 +303,8 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
     const bench_plan *plan = site->plan;
 
     cli_out_style(out, CLI_BOLD);
-    cli_out_printf(out, "%s on %s", plan->name, site->backend->name);
+    cli_out_printf(out, "%s%s%s on %s", plan->name, plan->http ? " " : "",
+                   plan->http ? bench_over_names[plan->over] : "", site->backend->name);
     cli_out_style(out, CLI_PLAIN);
     text_plan(out, plan);
     if (plan->pin) {

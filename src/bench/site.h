@@ -33,7 +33,8 @@ typedef enum bench_kind {
     BENCH_QUEUE,
     BENCH_ASOF,
     BENCH_CONTEND,
-    BENCH_GROUP_READ
+    BENCH_GROUP_READ,
+    BENCH_LISTEN /* http: live and idle */
 } bench_kind;
 
 /* asof: of what; see asof.h. */
@@ -57,6 +58,16 @@ typedef enum bench_against {
     BENCH_AGAINST_DELETE, /* that take the same payloads from a table: one DELETE ... SKIP LOCKED */
     BENCH_AGAINST_QUEUE   /* workers of a queue that is bound to the log */
 } bench_against;
+
+/* http: which work; see http.h. */
+typedef enum bench_over {
+    BENCH_OVER_APPEND,
+    BENCH_OVER_BATCH,
+    BENCH_OVER_READ,
+    BENCH_OVER_GROUP,
+    BENCH_OVER_LIVE,
+    BENCH_OVER_IDLE
+} bench_over;
 
 /* Behind a schema's name: that of the bus that nobody listens to. */
 #define BENCH_QUIET "_quiet"
@@ -83,6 +94,8 @@ typedef struct bench_plan {
     bench_against against; /* group */
     int64_t handler_us;    /* group: how long an event takes */
     bench_of of;           /* asof */
+    bool http;             /* our side speaks with a gateway; kind is that of the work */
+    bench_over over;       /* http */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
     int64_t holes; /* deliver: numbers burnt between events under an open appender; 0: none */
 } bench_plan;
@@ -123,6 +136,7 @@ typedef struct bench_site {
     char *place;                 /* the schema, or the file */
     char *ceiling;               /* the ceiling's table, or its file */
     bool one_time;               /* asof: the client writes to the table that knows one time only */
+    struct bench_gateway *gateway; /* http: that is up; NULL elsewhere */
     howdah_publisher *publisher; /* append: that all clients share; NULL: each has a bus */
     /* fanout: a second bus, which nobody listens to. */
     char *quiet_url;

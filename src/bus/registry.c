@@ -1,10 +1,9 @@
 /*
  * registry.c - tokens and webhooks: what gateways have to agree on.
  *
- *   I1  A secret is made here, from the system's randomness, and handed out once.  It is in no error,
- *       no log and no statement's text.
- *   I2  A secret whose store has an unknown outcome is not handed out: nobody would know whether it
- *       is good.
+ *   I1  A secret is made here, from the system's randomness, and handed out once.  It is in no
+ * error, no log and no statement's text. I2  A secret whose store has an unknown outcome is not
+ * handed out: nobody would know whether it is good.
  */
 #include <openssl/crypto.h>
 #include <stdio.h>
@@ -403,8 +402,8 @@ int howdah_webhook_enable(howdah_bus *bus, const char *name, howdah_error *reter
 }
 
 /* An error comes from outside: it is made fit to be stored. */
-int howdah_webhook_report(howdah_bus *bus, const char *name, int64_t http_status,
-                          const char *error, howdah_error *reterr)
+int howdah_webhook_report(howdah_bus *bus, const char *name, int64_t http_status, const char *error,
+                          howdah_error *reterr)
 {
     HW_ENTRY(entry);
     char text[ERROR_BYTES_MAX + 1] = "";

@@ -268,6 +268,18 @@ static const cli_option serve_options[] = {
     {"drain", "DURATION", NULL, "how long an end waits for what runs (default 10s)", 0},
     {"access-log", "off|json|logfmt", "off json logfmt",
      "a line for each request on stderr (default logfmt in a terminal, else json)", 0},
+    {"tls-cert", "FILE", NULL, "certificates, PEM: its own first; SIGHUP reads it again", 0},
+    {"tls-key", "FILE", NULL, "their key, PEM", 0},
+    {"behind-proxy", NULL, NULL, "a proxy speaks TLS, and says who the client is", 0},
+    {"require-token", NULL, NULL, "ask for a token, also when there are none", 0},
+    {"host", "NAME", NULL, "a name that requests without a token may use, besides localhost",
+     CLI_REPEATS},
+    {"cors", "ORIGIN", NULL, "pages of this origin may ask", CLI_REPEATS},
+    {"may", "RIGHTS", NULL, "token add: some of read,publish,subscribe,work,admin", 0},
+    {"pattern", "PATTERN", NULL, "token add: only these types", CLI_REPEATS},
+    {"stream", "NAME", NULL, "token add: only this stream; with * at the end: those that begin so",
+     CLI_REPEATS},
+    {"queue", "NAME", NULL, "token add: only this queue; likewise", CLI_REPEATS},
     CLI_OPTIONS_END};
 
 /* The choices of format stand in the order of face_metrics_form. */
@@ -285,11 +297,12 @@ static const cli_option import_options[] = {
     CLI_OPTIONS_END};
 
 static const cli_option bench_options[] = {
-    {"clients", "N", NULL, "appenders at once", 0},
+    {"clients", "N", NULL, "appenders at once; http: clients of the gateway", 0},
     {"seconds", "N", NULL, "how long; 0.1 or more", 0},
     {"payload", "BYTES", NULL, "size of a payload", 0},
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10; group: 10000)", 0},
-    {"events", "N", NULL, "how many events (default 1000000; asof: a multiple of 1000)", 0},
+    {"events", "N", NULL,
+     "how many events (default 1000000, http 100000; asof: a multiple of 1000)", 0},
     {"batch", "N", NULL, "events in one append, or what a worker or member takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
     {"writers", "N", NULL, "contend: processes that append (default 8)", 0},
@@ -317,8 +330,10 @@ static const cli_option bench_options[] = {
      "deliver: also to a filtered subscription, whose type one in N events has", 0},
     {"holes", "N", NULL,
      "deliver: with N burnt numbers between the events, under an appender that stays open", 0},
-    {"of", "WHAT", "stream type append append-valid",
-     "asof: stream (the default), type, or, on PostgreSQL, append and append-valid", 0},
+    {"of", "WHAT", "stream type append append-valid batch read group live idle",
+     "asof: stream (the default), type, or, on PostgreSQL, append and append-valid; http: append, "
+     "batch, read, group, live or idle (default: all, in turn)",
+     0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},
     CLI_OPTIONS_END};
 
@@ -326,18 +341,23 @@ static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
     "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  group: "
-    "how fast members that share a subscription bring a log to its end.  asof: "
+    "how fast members that share a subscription bring a log to its end.  http: what the way over a "
+    "gateway costs, which is started for it.  asof: "
     "what two times cost.  contend: processes that append without a pause: whether each gets its "
     "share, how long they wait, and how a subscription next to them does; exit code 1 when an "
     "append failed.  Every run uses a bus of its own, which is removed at the end.  --ceiling "
     "compares with the plainest statements that do the same, fanout with a bus that nobody "
-    "listens to, and contend with one writer alone.";
+    "listens to, contend with one writer alone, and http with the library, or, for single appends, "
+    "with the store.";
 
 static const char serve_about[] =
     "JSON over HTTP/1.1: append, read, share subscriptions and work, look after them.  GET "
-    "/openapi.json describes all of it.  Everybody on this machine may do everything, so it "
-    "listens "
-    "on loopback only, and takes no requests of other pages that a browser shows.\n\n"
+    "/openapi.json describes all of it.\n\n"
+    "Without a token everybody on this machine may do everything, so it listens on loopback only, "
+    "and takes no requests of other pages that a browser shows.  Once there is one, every request "
+    "needs one.  Any other address needs tokens and TLS (or --behind-proxy).  token add prints a "
+    "token once; only its hash is stored.  A token with --pattern, --stream or --queue sees and "
+    "does nothing else.\n\n"
     "A file that does not exist yet is made.  A store that is away for a while is waited for: "
     "requests are answered with 503 meanwhile, and /readyz says what is missing.  SIGTERM ends it "
     "in order: it accepts nothing more, and finishes what runs.";
@@ -352,7 +372,8 @@ static const char metrics_about[] =
     "The log, holes and who keeps them open, each subscription's lag and state, each queue's jobs "
     "and the age of the oldest: the same as GET /metrics of a gateway, without what only a gateway "
     "knows.  At most 500 subscriptions and 500 queues have lines of their own, those with the most "
-    "to do; the others are summed up as \"(other)\".  With --output the file is replaced as a whole, "
+    "to do; the others are summed up as \"(other)\".  With --output the file is replaced as a "
+    "whole, "
     "and when the store cannot be asked it says howdah_up 0, and the exit code why.";
 
 static const char verify_about[] =
@@ -746,11 +767,15 @@ const cli_command cli_commands[] = {
     {.name = "serve",
      .group = "Maintenance",
      .summary = "serve the bus over HTTP",
-     .usage = {"serve [OPTIONS]"},
+     .usage = {"serve [OPTIONS]", "serve token add NAME --may RIGHTS [SCOPES]", "serve token ls",
+               "serve token rm NAME"},
+     .words = "token",
      .about = serve_about,
      .options = serve_options,
      .examples = {"howdah serve", "howdah serve --listen 127.0.0.1:8080 --read-only",
-                  "howdah serve --store postgres://app@db/shop --sessions 8"},
+                  "howdah serve --store postgres://app@db/shop --sessions 8",
+                  "howdah serve token add shop --may publish,read --pattern 'order.*'",
+                  "howdah serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem"},
      .run = cmd_serve},
     {.name = "status",
      .group = "Maintenance",
@@ -789,8 +814,8 @@ const cli_command cli_commands[] = {
      .group = "Maintenance",
      .summary = "measure appends, reads and deliveries against their ceiling",
      .usage = {"bench append|append-batch|read|deliver [OPTIONS]",
-               "bench latency|fanout|queue|group|asof|contend [OPTIONS]"},
-     .words = "append append-batch read deliver latency fanout queue group asof contend",
+               "bench latency|fanout|queue|group|http|asof|contend [OPTIONS]"},
+     .words = "append append-batch read deliver latency fanout queue group http asof contend",
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
@@ -798,6 +823,7 @@ const cli_command cli_commands[] = {
                   "howdah bench latency --rate 1000 --ceiling",
                   "howdah bench asof --of type --events 100000",
                   "howdah bench group --members 8 --batch 100 --ceiling",
+                  "howdah bench http --of append --ceiling",
                   "howdah bench contend --writers 8 --seconds 5"},
      .run = cmd_bench},
     {.name = "settings",

@@ -108,13 +108,14 @@ static const char *segment_flaw(hw_str segment, bool wild, bool last)
 static int check_segments(const char *field, hw_str text, bool wild, howdah_error *reterr)
 {
     const char *p = text.s;
-    const char *end = text.s + text.len;
+    const char *end;
 
     if (!text.s)
         return hw_fail_field(reterr, HOWDAH_INVALID, field, "is required");
     if (text.len < 1 || text.len > HW_NAME_MAX)
         return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be 1 to %d bytes, got %zu",
                              HW_NAME_MAX, text.len);
+    end = p + text.len;
     for (unsigned number = 1;; number++) {
         const char *dot = memchr(p, '.', (size_t)(end - p));
         hw_str segment = {p, (size_t)((dot ? dot : end) - p)};

@@ -66,8 +66,7 @@ static const char *const states[STATES_N] = {
 };
 
 static const series subscription_series[] = {
-    {{"howdah_subscription_lag_events", FACE_GAUGE,
-      "Numbers of the log that the subscription has not handled"},
+    {{"howdah_subscription_lag_events", FACE_GAUGE, "Numbers of the log that it has not handled"},
      S_LAG,
      1,
      0,
@@ -75,7 +74,7 @@ static const series subscription_series[] = {
      NULL,
      NULL},
     {{"howdah_subscription_lag_seconds", FACE_GAUGE,
-      "For how long the oldest event that is left has been in the log; 0: none is left"},
+      "Age of the oldest event that is left; 0: none"},
      S_LAG_MS,
      1,
      3,
@@ -83,7 +82,7 @@ static const series subscription_series[] = {
      NULL,
      NULL},
     {{"howdah_subscription_outstanding_events", FACE_GAUGE,
-      "Numbers below the subscription's place that are missing, or wait for another try"},
+      "Missing below its place, or waiting for a retry"},
      S_OUTSTANDING,
      1,
      0,
@@ -91,31 +90,28 @@ static const series subscription_series[] = {
      NULL,
      NULL},
     {{"howdah_subscription_dead_letters", FACE_GAUGE,
-      "Events that the subscription could not handle and that nobody has resolved"},
+      "Events that failed and that nobody has resolved"},
      S_DEAD,
      1,
      0,
      false,
      NULL,
      NULL},
-    {{"howdah_subscription_skips", FACE_GAUGE,
-      "Numbers that were given up by time and that nobody has resolved"},
+    {{"howdah_subscription_skips", FACE_GAUGE, "Numbers given up by time that nobody has resolved"},
      S_SKIPS,
      1,
      0,
      false,
      NULL,
      NULL},
-    {{"howdah_subscription_state", FACE_GAUGE,
-      "1 for the state in which the subscription is, 0 for the others"},
+    {{"howdah_subscription_state", FACE_GAUGE, "1: it is in this state"},
      S_STATE,
      STATES_N,
      0,
      false,
      "state",
      states},
-    {{"howdah_subscription_members", FACE_GAUGE,
-      "Members of a shared subscription that have events; of the 50 furthest behind"},
+    {{"howdah_subscription_members", FACE_GAUGE, "Members that have events, of a group"},
      S_MEMBERS,
      1,
      0,
@@ -123,8 +119,7 @@ static const series subscription_series[] = {
      NULL,
      NULL},
     {{"howdah_subscription_leased_events", FACE_GAUGE,
-      "Events that members of a shared subscription have and have not acked; of the 50 furthest "
-      "behind"},
+      "Events that members have and have not acked"},
      S_LEASED,
      1,
      0,
@@ -132,7 +127,7 @@ static const series subscription_series[] = {
      NULL,
      NULL},
     {{"howdah_subscription_leased_age_seconds", FACE_GAUGE,
-      "Since when a member has had its oldest batch; of the 50 furthest behind"},
+      "Age of the oldest batch that a member has"},
      S_LEASED_MS,
      1,
      3,
@@ -152,14 +147,14 @@ static const series queue_series[] = {
      "state",
      job_states},
     {{"howdah_queue_oldest_age_seconds", FACE_GAUGE,
-      "For how long the pending job that has been due longest has been due; 0: none is pending"},
+      "Since when the oldest pending job has been due; 0: none"},
      Q_OLDEST_MS,
      1,
      3,
      true,
      NULL,
      NULL},
-    {{"howdah_queue_dead_letters", FACE_GAUGE, "Jobs that have failed and that nobody has resolved"},
+    {{"howdah_queue_dead_letters", FACE_GAUGE, "Jobs that failed and that nobody has resolved"},
      Q_DEAD,
      1,
      0,
@@ -225,9 +220,9 @@ static void to_others(board *b, const row *one)
         const series *s = &b->series[i];
 
         for (int k = s->first; k < s->first + s->n; k++)
-            b->others.numbers[k] =
-                b->has_others ? together(b->others.numbers[k], one->numbers[k], s->largest)
-                              : one->numbers[k];
+            b->others.numbers[k] = b->has_others
+                                       ? together(b->others.numbers[k], one->numbers[k], s->largest)
+                                       : one->numbers[k];
     }
     b->has_others = true;
 }
@@ -403,8 +398,8 @@ static int on_subscription(void *ctx, const howdah_subscription_info *info)
 static int on_queue(void *ctx, const howdah_queue_info *info)
 {
     board *b = ctx;
-    row one = {.rank = together(together(info->pending, info->processing, false), info->scheduled,
-                                false)};
+    row one = {
+        .rank = together(together(info->pending, info->processing, false), info->scheduled, false)};
 
     one.numbers[Q_PENDING] = info->pending;
     one.numbers[Q_PROCESSING] = info->processing;
@@ -577,7 +572,7 @@ static void put_store(hw_buf *out, face_metrics_form form, const face_metrics *m
 {
     static const face_metric store = {"howdah_store_info", FACE_INFO, "The store"};
     static const face_metric visible = {"howdah_visible", FACE_GAUGE,
-                                        "0: this user may not see them, so they have no numbers"};
+                                        "0: closed to this user, and so without numbers"};
     static const face_metric schema = {"howdah_schema_version", FACE_GAUGE,
                                        "The last step of the schema"};
     static const face_metric took = {"howdah_collect_seconds", FACE_GAUGE,
@@ -598,20 +593,18 @@ static void put_log(hw_buf *out, face_metrics_form form, const face_metrics *m)
 {
     static const face_metric head = {"howdah_log_head", FACE_GAUGE,
                                      "The last visible number of the log"};
-    static const face_metric events = {
-        "howdah_log_events", FACE_GAUGE,
-        "Events in the log; above 100000 of them an estimate of the server"};
+    static const face_metric events = {"howdah_log_events", FACE_GAUGE,
+                                       "Events in the log; of many an estimate"};
     static const face_metric bytes = {"howdah_log_size_bytes", FACE_GAUGE,
                                       "What the log takes on the disk"};
     static const face_metric recorded = {"howdah_log_last_recorded_timestamp_seconds", FACE_GAUGE,
                                          "When the last event was recorded"};
-    static const face_metric writers = {
-        "howdah_log_open_writers", FACE_GAUGE,
-        "Transactions that have numbers and have not ended: each is a hole in the log"};
+    static const face_metric writers = {"howdah_log_open_writers", FACE_GAUGE,
+                                        "Transactions that hold numbers of the log"};
     static const face_metric oldest = {"howdah_log_oldest_writer_age_seconds", FACE_GAUGE,
-                                       "Since when the oldest of them has been open; 0: none is"};
+                                       "Age of the oldest of them; 0: none"};
     static const face_metric session = {"howdah_log_blocking_session_info", FACE_INFO,
-                                        "The oldest of them, when it is older than 5 seconds"};
+                                        "It, when it is older than 5 seconds"};
     const face_label labels[] = {{"session", m->session}, {NULL, NULL}};
     bool blocks = m->session[0] && m->oldest_ms >= BLOCKING_MS;
 
@@ -621,8 +614,8 @@ static void put_log(hw_buf *out, face_metrics_form form, const face_metrics *m)
     face_metric_alone(out, form, &recorded,
                       m->recorded_us == HOWDAH_NO_TIME ? HOWDAH_ABSENT : m->recorded_us, 6);
     face_metric_alone(out, form, &writers, m->writers, 0);
-    face_metric_alone(out, form, &oldest, m->writers == HOWDAH_ABSENT ? HOWDAH_ABSENT : m->oldest_ms,
-                      3);
+    face_metric_alone(out, form, &oldest,
+                      m->writers == HOWDAH_ABSENT ? HOWDAH_ABSENT : m->oldest_ms, 3);
     put_info(out, form, &session, blocks ? labels : NULL);
 }
 

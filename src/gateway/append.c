@@ -28,9 +28,11 @@
 #include "face/json_in.h"
 #include "gateway/handlers.h"
 #include "gateway/meters.h"
+#include "gateway/scope.h"
 #include "gateway/server.h"
 
 #define SCRATCH_MAX ((size_t)128 * 1024 * 1024)
+#define PUBLISHER_SESSIONS 2 /* one stores while the other one waits for its commit */
 #define KEY_SPACE "howdah idempotency key"
 
 /* ------------------------------------------------------------------- events */
@@ -327,6 +329,18 @@ static int begin(gw_request *r, gw_incoming *in, howdah_error *reterr)
     return howdah_builder_new(&in->builder, reterr);
 }
 
+static int check_scope(gw_request *r, const gw_incoming *in, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < in->n; i++) {
+        s = gw_scope_check_event(r, in->events[i], reterr);
+        if (s < 0 && in->many)
+            hw_error_at(reterr, i);
+    }
+    return s;
+}
+
 /* again: to look for what is stored already; NULL: it is not. */
 static int take(appending *a, howdah_bus *again, howdah_error *reterr)
 {
@@ -335,7 +349,9 @@ static int take(appending *a, howdah_bus *again, howdah_error *reterr)
     a->in.again = again;
     if (s >= 0)
         s = take_expectation(a->r, &a->options.expected_version, reterr);
-    return s < 0 ? s : take_body(a->r, &a->in, reterr);
+    if (s >= 0)
+        s = take_body(a->r, &a->in, reterr);
+    return s < 0 ? s : check_scope(a->r, &a->in, reterr);
 }
 
 static void appending_free(appending *a)
@@ -371,8 +387,11 @@ static void on_published(void *ctx, int status, const howdah_error *error)
 static int publisher_of(gw_gateway *g, bool may_open, howdah_publisher **ret_publisher,
                         howdah_error *reterr)
 {
+    howdah_publisher_options o = HOWDAH_PUBLISHER_OPTIONS_INIT;
     howdah_publisher *made = NULL;
     int s = HOWDAH_OK;
+
+    o.sessions = PUBLISHER_SESSIONS;
 
     *ret_publisher = atomic_load(&g->publisher);
     if (*ret_publisher || !may_open)
@@ -380,7 +399,7 @@ static int publisher_of(gw_gateway *g, bool may_open, howdah_publisher **ret_pub
     (void)pthread_mutex_lock(&g->publisher_lock);
     *ret_publisher = atomic_load(&g->publisher);
     if (!*ret_publisher)
-        s = howdah_publisher_new(g->url, g->options.settings, NULL, &made, reterr);
+        s = howdah_publisher_new(g->url, g->options.settings, &o, &made, reterr);
     if (made) {
         atomic_store(&g->publisher, made);
         *ret_publisher = made;

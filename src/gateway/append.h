@@ -18,11 +18,11 @@ typedef struct gw_incoming {
     hw_buf scratch;
     size_t payload_max;
     const gw_trace *trace;
-    const char *key;  /* Idempotency-Key; NULL: none */
-    const char *next; /* what the next event without an id gets it from; see give_id() */
+    const char *key;   /* Idempotency-Key; NULL: none */
+    const char *next;  /* what the next event without an id gets it from; see give_id() */
     bool own_trace;    /* the event in the builder names one, or has no room for one */
     howdah_bus *again; /* the ids were in use: those that are stored keep the trace they have */
-    bool many;        /* it was a list: so is the answer */
+    bool many;         /* it was a list: so is the answer */
     bool lines;
 } gw_incoming;
 

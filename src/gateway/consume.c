@@ -20,6 +20,7 @@
 #include "gateway/handlers.h"
 #include "gateway/meters.h"
 #include "gateway/parking.h"
+#include "gateway/scope.h"
 #include "gateway/server.h"
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -61,6 +62,8 @@ int gw_subscription_put(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     o.on_fail = (howdah_on_fail)on_fail;
     o.ordering = (howdah_ordering)ordering;
     o.gap_policy = (howdah_gap_policy)gap_policy;
+    if (s >= 0)
+        s = gw_scope_check_filter(r, NULL, o.pattern, o.stream, reterr);
     if (s >= 0)
         s = howdah_group_create(bus, &o, &created, reterr);
     if (s >= 0)

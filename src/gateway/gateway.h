@@ -46,7 +46,14 @@ typedef struct gw_options {
     int64_t idle_ms;     /* a connection without a request, or a client that does not read */
     int64_t drain_ms;    /* how long an end waits for what runs */
     bool read_only;
-    bool tls;
+    bool require_token;   /* also when there are none */
+    bool behind_proxy;    /* it speaks TLS, and says who the client is */
+    const char *tls_cert; /* files; NULL: no TLS */
+    const char *tls_key;
+    const char *const *hosts; /* names that a Host may have, besides loopback's */
+    size_t hosts_n;
+    const char *const *cors; /* origins of pages that may ask */
+    size_t cors_n;
     gw_log_format log_format; /* of the access log */
     /* A line of the access log, or a remark.  From any thread. */
     void (*log)(void *ctx, int level, const char *line);
@@ -55,6 +62,9 @@ typedef struct gw_options {
 
 /* Listens when it returns.  Errors: INVALID (an option), UNAVAILABLE (the address is taken). */
 int gw_start(const gw_options *options, gw_gateway **ret_gateway, howdah_error *reterr);
+/* Reads tokens and certificate again; what cannot be read stays as it was, and the error says why.
+ */
+int gw_reload(gw_gateway *gateway, howdah_error *reterr);
 /* Where it listens: "127.0.0.1:4460". */
 const char *gw_address(const gw_gateway *gateway);
 /*

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "gateway/access.h"
 #include "gateway/handlers.h"
 #include "gateway/parking.h"
 #include "gateway/server.h"
@@ -140,10 +141,10 @@ static void run_hand_out(gw_stream *stream, howdah_bus *bus, howdah_error *err)
 {
     hand_out *h = (hand_out *)stream;
     int64_t now = hw_clock_mono_ms();
-    bool stopping = atomic_load(&stream->r->gateway->stopping);
-    int s = bus && !stopping ? fetch(h, bus, err) : HOWDAH_END;
+    bool over = atomic_load(&stream->r->gateway->stopping) || !gw_access_still_may(stream->r);
+    int s = bus && !over ? fetch(h, bus, err) : HOWDAH_END;
 
-    h->ended = stopping || (s < 0 && !(err->flags & (HOWDAH_RETRYABLE | HOWDAH_HANDLE_DEAD)));
+    h->ended = over || (s < 0 && !(err->flags & (HOWDAH_RETRYABLE | HOWDAH_HANDLE_DEAD)));
     if (s != HOWDAH_OK && now - h->sent_ms >= BEAT_MS)
         hw_buf_puts(&h->piece, ": still here\n\n");
     if (h->piece.len == 0 && !h->ended)

@@ -20,9 +20,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "gateway/relay.h"
+#include "gateway/access.h"
 #include "gateway/frame.h"
 #include "gateway/handlers.h"
+#include "gateway/relay.h"
 #include "gateway/server.h"
 #include "gateway/stream.h"
 
@@ -98,7 +99,8 @@ static void fill_from_ring(live *l, int64_t now)
     gw_spot *spot = NULL;
     bool lost = false;
 
-    while (l->piece.len < PIECE_BYTES && (frame = gw_relay_next(relay_of(l), &l->listener, &lost))) {
+    while (l->piece.len < PIECE_BYTES &&
+           (frame = gw_relay_next(relay_of(l), &l->listener, &lost))) {
         if (wants(&l->listener, frame))
             hw_buf_put(&l->piece, frame->text.s, frame->text.len);
         spot = frame->spot;
@@ -214,7 +216,8 @@ static void run_live(gw_stream *stream, howdah_bus *bus, howdah_error *err)
 
     if (!more && l->spot && now - l->listener.sent_ms >= BEAT_MS)
         put_beat(l);
-    if (!more && l->piece.len == 0 && !atomic_load(&stream->r->gateway->stopping)) {
+    if (!more && l->piece.len == 0 && !atomic_load(&stream->r->gateway->stopping) &&
+        gw_access_still_may(stream->r)) {
         stream->r->look_ms = now + (bus ? REST_MS : AWAY_MS);
         stream->r->wait_until_ms = INT64_MAX;
         gw_waiting_park(stream->r->gateway->waiting, stream->r);
@@ -236,7 +239,7 @@ static void put_end(live *l)
 {
     l->ended = true;
     if (l->spot)
-        hw_buf_printf(&l->piece, ": the gateway is being stopped\nid: %s\n\n", l->spot->text);
+        hw_buf_printf(&l->piece, ": this is the end\nid: %s\n\n", l->spot->text);
 }
 
 /* Fills the piece; false: nothing is there, and it sleeps, or a worker has it. */
@@ -247,7 +250,7 @@ static bool fill(live *l)
 
     clear_piece(l);
     gw_relay_lock(relay);
-    if (atomic_load(&r->gateway->stopping))
+    if (atomic_load(&r->gateway->stopping) || !gw_access_still_may(r))
         put_end(l);
     else if (l->is_live)
         fill_from_ring(l, hw_clock_mono_ms());

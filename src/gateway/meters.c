@@ -110,9 +110,12 @@ static group group_of(const gw_route *route)
         const char *path;
         group group;
     } rows[] = {
-        {"/v1/events", GROUP_READ},          {"/v1/streams", GROUP_READ},
-        {"/v1/diff", GROUP_READ},            {"/v1/subscriptions/{name}/", GROUP_GROUPS},
-        {"/v1/queues/{queue}/", GROUP_QUEUES}, {"/v1/jobs", GROUP_QUEUES},
+        {"/v1/events", GROUP_READ},
+        {"/v1/streams", GROUP_READ},
+        {"/v1/diff", GROUP_READ},
+        {"/v1/subscriptions/{name}/", GROUP_GROUPS},
+        {"/v1/queues/{queue}/", GROUP_QUEUES},
+        {"/v1/jobs", GROUP_QUEUES},
         {"/v1/", GROUP_OPERATE},
     };
 
@@ -181,9 +184,8 @@ static void put_meters(hw_buf *out, face_metrics_form form, const gw_meters *m)
 /* Only what has happened: most routes are never answered in most ways. */
 static void put_routes(hw_buf *out, face_metrics_form form, const gw_meters *m)
 {
-    static const face_metric requests = {
-        "howdah_gateway_requests_total", FACE_COUNTER,
-        "Requests that have ended, by route and class of the answer's status; gone: there was none"};
+    static const face_metric requests = {"howdah_gateway_requests_total", FACE_COUNTER,
+                                         "Requests that have ended"};
     static const char *const classes[CLASSES_N] = {"gone", "1xx", "2xx", "3xx", "4xx", "5xx"};
 
     face_metric_begin(out, form, &requests);
@@ -203,7 +205,7 @@ static void put_routes(hw_buf *out, face_metrics_form form, const gw_meters *m)
 static void put_latency(hw_buf *out, face_metrics_form form, const gw_meters *m)
 {
     static const face_metric latency = {"howdah_gateway_request_duration_seconds", FACE_HISTOGRAM,
-                                        "From a request's first line to the beginning of its answer"};
+                                        "Until the answer begins"};
     int64_t counts[BOUNDS_N + 1];
 
     face_metric_begin(out, form, &latency);
@@ -218,9 +220,8 @@ static void put_latency(hw_buf *out, face_metrics_form form, const gw_meters *m)
 /* All codes from the beginning: a number that appears with its first error is no rise. */
 static void put_problems(hw_buf *out, face_metrics_form form, const gw_meters *m)
 {
-    static const face_metric problems = {
-        "howdah_gateway_problems_total", FACE_COUNTER,
-        "Problems answered, by code: CONFLICT, LOST, UNAVAILABLE and so on"};
+    static const face_metric problems = {"howdah_gateway_problems_total", FACE_COUNTER,
+                                         "Problems answered, by their code"};
     static const int codes[] = {
 #define CODE(name, value, exit_code, text) value,
         HOWDAH_STATUS_LIST(CODE)
@@ -237,9 +238,8 @@ static void put_problems(hw_buf *out, face_metrics_form form, const gw_meters *m
 
 static void put_refusals(hw_buf *out, face_metrics_form form, const gw_meters *m)
 {
-    static const face_metric refused = {
-        "howdah_gateway_refused_total", FACE_COUNTER,
-        "Requests over a limit, by HTTP status: too slow, too large, too many, no time for it"};
+    static const face_metric refused = {"howdah_gateway_refused_total", FACE_COUNTER,
+                                        "Requests over a limit, by HTTP status"};
     char status[8];
 
     face_metric_begin(out, form, &refused);
@@ -251,11 +251,17 @@ static void put_refusals(hw_buf *out, face_metrics_form form, const gw_meters *m
     }
 }
 
-static int64_t connections(const gw_gateway *g)
+/* The first scrape may come before the one who starts the daemon has it. */
+static int64_t connections(gw_gateway *g)
 {
-    const union MHD_DaemonInfo *info =
-        MHD_get_daemon_info(g->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    const union MHD_DaemonInfo *info = NULL;
+    struct MHD_Daemon *daemon;
 
+    (void)pthread_mutex_lock(&g->lock);
+    daemon = g->daemon;
+    (void)pthread_mutex_unlock(&g->lock);
+    if (daemon)
+        info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
     return info ? (int64_t)info->num_connections : HOWDAH_ABSENT;
 }
 
@@ -281,14 +287,13 @@ static void put_now(hw_buf *out, face_metrics_form form, gw_gateway *g)
         {{"howdah_gateway_connections", FACE_GAUGE, "Connections now"}, connections(g)},
         {{"howdah_gateway_connections_limit", FACE_GAUGE, "Most connections at once"},
          g->options.connections},
-        {{"howdah_gateway_requests", FACE_GAUGE, "Requests now, this one included"}, requests(g)},
+        {{"howdah_gateway_requests_active", FACE_GAUGE, "Requests now, this one included"},
+         requests(g)},
         {{"howdah_gateway_streams", FACE_GAUGE, "Answers that are sent piece by piece now"},
          value(&g->meters->streams)},
-        {{"howdah_gateway_requests_parked", FACE_GAUGE,
-          "Requests that wait until there is something for them"},
+        {{"howdah_gateway_requests_parked", FACE_GAUGE, "Requests that wait for something to come"},
          (int64_t)gw_waiting_count(g->waiting)},
-        {{"howdah_gateway_requests_waiting", FACE_GAUGE,
-          "Requests that wait for a session of the store"},
+        {{"howdah_gateway_requests_waiting", FACE_GAUGE, "Requests that wait for a session"},
          (int64_t)pool.waiting},
         {{"howdah_gateway_workers", FACE_GAUGE, "Most sessions of the store at once"},
          (int64_t)pool.workers},

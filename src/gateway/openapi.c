@@ -147,7 +147,8 @@ static void put_operation(hw_buf *out, const gw_route *route)
     put_operation_id(out, route);
     hw_buf_puts(out, ",\"summary\":");
     put_text(out, route->summary);
-    hw_buf_printf(out, ",\"x-right\":\"%s\"", gw_right_name(route->right));
+    hw_buf_printf(out, ",\"x-right\":\"%s\"%s", gw_right_name(route->right),
+                  route->right == GW_ANYBODY ? ",\"security\":[]" : "");
     put_parameters(out, route);
     put_body(out, route, first);
     put_answers(out, answer);
@@ -192,11 +193,14 @@ int gw_openapi(gw_request *r, howdah_bus *bus, howdah_error *reterr)
                   "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"howdah\",\"version\":\"%s\","
                   "\"description\":\"An event bus over HTTP.\",\"license\":{\"name\":"
                   "\"PostgreSQL\",\"identifier\":\"PostgreSQL\"}},\"servers\":[{\"url\":\"/\"}],"
+                  "\"security\":[{\"token\":[]},{}],"
                   "\"paths\":{",
                   howdah_version());
     put_paths(out);
-    hw_buf_puts(out, "},\"components\":{\"responses\":{\"Problem\":{\"description\":\"what went "
-                     "wrong, and what to do\",\"content\":{\"application/problem+json\":");
+    hw_buf_puts(out,
+                "},\"components\":{\"securitySchemes\":{\"token\":{\"type\":\"http\","
+                "\"scheme\":\"bearer\"}},\"responses\":{\"Problem\":{\"description\":\"what went "
+                "wrong, and what to do\",\"content\":{\"application/problem+json\":");
     put_reference(out, "Problem");
     hw_buf_puts(out, "}}},\"schemas\":{");
     gw_schemas_put(out);

@@ -15,6 +15,7 @@
 #include "gateway/fields_in.h"
 #include "gateway/handlers.h"
 #include "gateway/parking.h"
+#include "gateway/scope.h"
 #include "gateway/server.h"
 
 #define N(fields) (sizeof(fields) / sizeof *(fields))
@@ -28,6 +29,7 @@ typedef struct listing {
     hw_buf *out;
     int64_t n;
     int64_t last;
+    const gw_request *r;
 } listing;
 
 /* ------------------------------------------------------------ subscriptions */
@@ -36,6 +38,8 @@ static int on_subscription(void *ctx, const howdah_subscription_info *info)
 {
     listing *l = ctx;
 
+    if (!gw_scope_has_filter(l->r, NULL, info->pattern, info->stream))
+        return 0;
     hw_buf_puts(l->out, l->n++ > 0 ? "," : "");
     face_entity_json(l->out, &face_subscription, info, "");
     return 0;
@@ -43,7 +47,7 @@ static int on_subscription(void *ctx, const howdah_subscription_info *info)
 
 int gw_subscriptions(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    listing l = {&r->answer.body, 0, 0};
+    listing l = {&r->answer.body, 0, 0, r};
     int s;
 
     hw_buf_puts(l.out, "{\"subscriptions\":[");
@@ -156,16 +160,18 @@ static int on_dead_letter(void *ctx, const howdah_dead_letter *dl)
 {
     listing *l = ctx;
 
+    l->last = dl->id; /* a page goes on behind what is left out, too */
+    if (!gw_scope_has_dead_letter(l->r, dl))
+        return 0;
     hw_buf_puts(l->out, l->n++ > 0 ? "," : "");
     face_dead_letter_json(l->out, dl);
-    l->last = dl->id;
     return l->out->len > PAGE_BYTES;
 }
 
 int gw_dead_letters(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     howdah_dead_letters_options o = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
-    listing l = {&r->answer.body, 0, 0};
+    listing l = {&r->answer.body, 0, 0, r};
     int s = gw_arg_flag(r, "all", &o.resolved, reterr);
 
     o.subscriber_id = gw_arg_text(r, "subscription");
@@ -179,7 +185,7 @@ int gw_dead_letters(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     if (s >= 0)
         s = howdah_dead_letters_walk(bus, &o, on_dead_letter, &l, reterr);
     hw_buf_puts(l.out, "]");
-    hw_json_write_number(l.out, "last", l.n > 0 ? l.last : HOWDAH_ABSENT);
+    hw_json_write_number(l.out, "last", l.last > 0 ? l.last : HOWDAH_ABSENT);
     hw_buf_puts(l.out, "}\n");
     gw_answer_json(r, 200);
     return s;
@@ -188,7 +194,7 @@ int gw_dead_letters(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 int gw_dead_letter_show(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     howdah_dead_letters_options o = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
-    listing l = {&r->answer.body, 0, 0};
+    listing l = {&r->answer.body, 0, 0, r};
     int s;
 
     o.resolved = true;
@@ -231,7 +237,7 @@ static int take_ids(hw_str list, choice *c, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-static int take_choice(gw_request *r, choice *c, howdah_error *reterr)
+static int take_choice(gw_request *r, howdah_bus *bus, choice *c, howdah_error *reterr)
 {
     const char *ids = NULL;
     size_t ids_len = 0;
@@ -248,11 +254,16 @@ static int take_choice(gw_request *r, choice *c, howdah_error *reterr)
     if ((ids != NULL) + (c->subscription != NULL) + (c->queue != NULL) != 1)
         return hw_fail_field(reterr, HOWDAH_INVALID, "ids",
                              "expected one of ids, subscription and queue");
-    if (!ids)
-        return HOWDAH_OK;
+    if (c->queue)
+        return gw_scope_check_queue(r, c->queue, reterr);
+    if (c->subscription)
+        return gw_scope_check_subscription(r, bus, c->subscription, reterr);
     if (hw_json_kind(ids, ids_len) != 'a')
         return hw_fail_field(reterr, HOWDAH_INVALID, "ids", "expected a list");
-    return take_ids((hw_str){ids, ids_len}, c, reterr);
+    s = take_ids((hw_str){ids, ids_len}, c, reterr);
+    for (size_t i = 0; s >= 0 && i < c->ids_n; i++)
+        s = gw_scope_find_dead_letter(r, bus, c->ids[i], reterr);
+    return s;
 }
 
 static int put_count(gw_request *r, int status, int64_t n)
@@ -269,7 +280,7 @@ int gw_dead_letters_redrive(gw_request *r, howdah_bus *bus, howdah_error *reterr
 {
     choice c = {0};
     int64_t n = 0;
-    int s = take_choice(r, &c, reterr);
+    int s = take_choice(r, bus, &c, reterr);
 
     if (s >= 0 && c.queue)
         s = howdah_queue_dead_letters_redrive(bus, c.queue, &n, reterr);
@@ -283,7 +294,7 @@ int gw_dead_letters_discard(gw_request *r, howdah_bus *bus, howdah_error *reterr
 {
     choice c = {0};
     int64_t n = 0;
-    int s = take_choice(r, &c, reterr);
+    int s = take_choice(r, bus, &c, reterr);
 
     if (s >= 0 && !c.reason)
         s = hw_fail_field(reterr, HOWDAH_INVALID, "reason", "is needed");
@@ -330,7 +341,7 @@ static int put_findings(gw_request *r, listing *l, int status)
 
 int gw_verify(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    listing l = {&r->answer.body, 0, 0};
+    listing l = {&r->answer.body, 0, 0, r};
 
     hw_buf_puts(l.out, "{\"findings\":[");
     return put_findings(r, &l, howdah_verify(bus, on_finding, &l, reterr));
@@ -338,7 +349,7 @@ int gw_verify(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
 int gw_doctor(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    listing l = {&r->answer.body, 0, 0};
+    listing l = {&r->answer.body, 0, 0, r};
     gw_gateway *g = r->gateway;
 
     (void)bus;

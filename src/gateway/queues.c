@@ -22,6 +22,7 @@
 #include "gateway/handlers.h"
 #include "gateway/meters.h"
 #include "gateway/parking.h"
+#include "gateway/scope.h"
 #include "gateway/server.h"
 
 #define N(fields) (sizeof(fields) / sizeof *(fields))
@@ -478,12 +479,15 @@ typedef struct listing {
     int64_t last;
     int64_t limit;
     int status;
+    const gw_request *r;
 } listing;
 
 static int on_queue(void *ctx, const howdah_queue_info *info)
 {
     listing *l = ctx;
 
+    if (!gw_scope_has_queue(l->r, info->queue))
+        return 0;
     hw_buf_puts(l->out, l->n++ > 0 ? "," : "");
     face_entity_json(l->out, &face_queue_summary, info, "");
     return 0;
@@ -491,7 +495,7 @@ static int on_queue(void *ctx, const howdah_queue_info *info)
 
 int gw_queues(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    listing l = {.out = &r->answer.body, .err = reterr};
+    listing l = {.out = &r->answer.body, .err = reterr, .r = r};
     int s;
 
     hw_buf_puts(l.out, "{\"queues\":[");
@@ -607,7 +611,7 @@ static int take_status(const gw_request *r, int64_t *ret_status, howdah_error *r
 int gw_queue_log(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
     howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
-    listing l = {.out = &r->answer.body, .err = reterr};
+    listing l = {.out = &r->answer.body, .err = reterr, .r = r};
     int s = take_status(r, &o.status, reterr);
 
     o.limit = PAGE_DEFAULT;
@@ -633,6 +637,9 @@ static int on_binding(void *ctx, const howdah_binding_info *info)
 {
     listing *l = ctx;
 
+    if (!gw_scope_has_queue(l->r, info->queue) ||
+        !gw_scope_has_filter(l->r, NULL, info->pattern, NULL))
+        return 0;
     hw_buf_puts(l->out, l->n++ > 0 ? "," : "");
     face_entity_json(l->out, &face_binding, info, "");
     return 0;
@@ -640,7 +647,7 @@ static int on_binding(void *ctx, const howdah_binding_info *info)
 
 int gw_bindings(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 {
-    listing l = {.out = &r->answer.body, .err = reterr};
+    listing l = {.out = &r->answer.body, .err = reterr, .r = r};
     int s;
 
     hw_buf_puts(l.out, "{\"bindings\":[");

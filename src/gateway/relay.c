@@ -20,6 +20,8 @@
 #define PAUSE_MS 200 /* and after an error nobody asks for so long */
 #define BATCH 256    /* frames that go into the ring together, */
 #define BATCH_BYTES ((size_t)1024 * 1024)
+/* So long after somebody wanted to join there are frames, also when nobody listens. */
+#define WANTED_MS 60000
 #define BEAT_MS 15000 /* a client hears something at least so often */
 
 struct gw_relay {
@@ -42,6 +44,7 @@ struct gw_relay {
     gw_spot *start; /* before the oldest frame; NULL: it has not stood anywhere */
     gw_listener *listeners;
     size_t listeners_n;
+    int64_t wanted_until_ms; /* by somebody who has not joined */
 };
 
 /* --------------------------------------------------------------------- spots */
@@ -198,6 +201,7 @@ bool gw_relay_join(gw_relay *relay, gw_listener *listener, const howdah_place *p
     uint64_t low = relay->first;
     uint64_t high = relay->end;
 
+    relay->wanted_until_ms = hw_clock_mono_ms() + WANTED_MS;
     if (!gw_relay_stands(relay) || !fits(relay, place, low))
         return false;
     while (low < high) {
@@ -314,36 +318,53 @@ static int make_frame(gw_relay *relay, const howdah_event *event, hw_buf *text, 
     return HOWDAH_OK;
 }
 
-/* What is there now, in one go: listeners are woken once for all of it. */
+static bool is_heard(gw_relay *relay)
+{
+    bool heard;
+
+    gw_relay_lock(relay);
+    heard = relay->listeners || hw_clock_mono_ms() < relay->wanted_until_ms;
+    gw_relay_unlock(relay);
+    return heard;
+}
+
+/* What is there now, in one go: listeners are woken once for all of it.  Who has joined since it was
+   asked whether somebody is there falls out of the ring, and reads for himself. */
 static int take_batch(gw_relay *relay, hw_buf *text, howdah_error *reterr)
 {
     gw_frame batch[BATCH];
     const howdah_event *event = NULL;
     size_t bytes = 0;
+    size_t frames = 0;
     size_t n = 0;
     int made = HOWDAH_OK;
     int s = howdah_tail_next(relay->tail, LOOK_MS, &event, reterr);
+    bool heard = is_heard(relay);
 
     while (s == HOWDAH_OK) {
-        s = made = make_frame(relay, event, text, &batch[n], reterr);
+        if (heard)
+            s = made = make_frame(relay, event, text, &batch[frames], reterr);
         if (s < 0)
             break;
-        bytes += batch[n++].text.len;
+        n++;
+        bytes += heard ? batch[frames++].text.len : 0;
         if (n == BATCH || bytes > BATCH_BYTES || howdah_tail_returns(relay->tail) != relay->returns)
             break;
         s = howdah_tail_next(relay->tail, 0, &event, reterr);
     }
+    if (!heard && n > 0 && keep_place(relay, reterr) < 0)
+        s = made = reterr->status; /* it is gone back to the last place */
     gw_relay_lock(relay);
     /* I3; and an event for which there was no memory goes to nobody by way of the ring either. */
-    if (howdah_tail_returns(relay->tail) != relay->returns || made < 0) {
+    if (howdah_tail_returns(relay->tail) != relay->returns || made < 0 || n > frames) {
         relay->returns = howdah_tail_returns(relay->tail);
         (void)begin_era(relay, relay->last, NULL);
-        while (n > 0)
-            frame_done(&batch[--n]);
+        while (frames > 0)
+            frame_done(&batch[--frames]);
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < frames; i++)
         put_frame(relay, &batch[i]);
-    wake_wanting(relay, relay->end - (n < FRAMES ? n : FRAMES));
+    wake_wanting(relay, relay->end - frames);
     gw_relay_unlock(relay);
     if (n > 0)
         gw_waiting_wake(relay->gateway->waiting);

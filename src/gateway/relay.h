@@ -9,7 +9,8 @@
  * ring is bounded in frames and bytes.  A client that falls out of it is not waited for: it reads
  * for itself from its place (live.c), and joins again when it has caught up. I3  When the log is
  * replaced by one that knows less, numbers may be those of other events: the ring is emptied, and
- * everybody reads for himself from his place. I4  The relay needs the store, and waits for it as
+ * everybody reads for himself from his place.  So it is, too, while nobody listens and nobody has
+ * wanted to for a while: then events are only gone past, and no frames are made of them. I4  The relay needs the store, and waits for it as
  * long as it takes.  Meanwhile nothing is lost: it goes on from its own place.
  */
 #ifndef HW_GATEWAY_RELAY_H
@@ -45,7 +46,8 @@ typedef struct gw_frame {
     gw_spot *spot; /* after it */
 } gw_frame;
 
-/* One that listens.  It is in the relay's list while it is live; all of it is under the relay's lock.
+/* One that listens.  It is in the relay's list while it is live; all of it is under the relay's
+ * lock.
  */
 typedef struct gw_listener {
     struct gw_listener *next_listener;

@@ -1,8 +1,5 @@
 /*
  * request.c - see request.h.
- *
- * A URL is decoded here, not by libmicrohttpd: "/v1/streams/a%2Fb" is the stream "a/b", and a path
- * that was decoded before it was cut could not be told from two segments.
  */
 #include "gateway/request.h"
 
@@ -24,8 +21,10 @@
 #include "gateway/parking.h"
 #include "gateway/problem.h"
 #include "gateway/routes.h"
+#include "gateway/scope.h"
 #include "gateway/server.h"
 #include "gateway/stream.h"
+#include "gateway/url.h"
 
 #define ANSWER_BYTES_MAX ((size_t)160 * 1024 * 1024)
 #define HEADERS_BYTES_MAX ((size_t)16 * 1024)
@@ -136,123 +135,6 @@ bool gw_accepts(const gw_request *r, const char *content_type)
     return false;
 }
 
-/* ------------------------------------------------------------------ decoding */
-
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Into *at, with a NUL, and moves it on.  NULL: not well-formed, or not UTF-8, or it has a NUL. */
-static const char *decode(hw_str raw, bool plus_is_space, char **at)
-{
-    char *out = *at;
-    size_t n = 0;
-
-    for (size_t i = 0; i < raw.len; i++) {
-        char c = raw.s[i];
-
-        if (c == '%') {
-            int high = raw.len - i > 2 ? hex_of(raw.s[i + 1]) : -1;
-            int low = raw.len - i > 2 ? hex_of(raw.s[i + 2]) : -1;
-
-            if (high < 0 || low < 0 || high + low == 0)
-                return NULL;
-            c = (char)(high << 4 | low);
-            i += 2;
-        } else if (c == '+' && plus_is_space) {
-            c = ' ';
-        }
-        out[n++] = c;
-    }
-    out[n] = '\0';
-    *at = out + n + 1;
-    return hw_utf8_valid(out, n) ? out : NULL;
-}
-
-static int decode_vars(gw_request *r, const hw_str raw[GW_VARS_MAX], char **at,
-                       howdah_error *reterr)
-{
-    for (size_t i = 0; i < GW_VARS_MAX && raw[i].s; i++) {
-        r->vars[i] = decode(raw[i], false, at);
-        if (!r->vars[i])
-            return hw_fail_field(reterr, HOWDAH_INVALID, "path",
-                                 "is not percent-encoded UTF-8 without NUL");
-    }
-    return HOWDAH_OK;
-}
-
-/* I2: whether the route's list has this name. */
-static bool is_listed(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-
-    while (list && *list) {
-        size_t len = strcspn(list, " ");
-
-        if (len == n && strncmp(list, name, n) == 0)
-            return true;
-        list += len + (list[len] == ' ');
-    }
-    return false;
-}
-
-/* A name from outside goes into a message only if it is one. */
-static int unknown_arg(const gw_request *r, const char *name, howdah_error *reterr)
-{
-    int s;
-
-    for (const char *c = name; *c; c++)
-        if (*c < 0x21 || *c > 0x7e || c - name > 30)
-            return hw_fail(reterr, HOWDAH_INVALID, "unknown argument with a name of %zu bytes",
-                           strlen(name));
-    s = hw_fail_field(reterr, HOWDAH_INVALID, name, "unknown argument");
-    return hw_advise(reterr, s, r->route->args ? "known here: %s" : "there are none here%s",
-                     r->route->args ? r->route->args : "");
-}
-
-static int take_arg(gw_request *r, hw_str raw, char **at, howdah_error *reterr)
-{
-    const char *equals = memchr(raw.s, '=', raw.len);
-    hw_str name = {raw.s, equals ? (size_t)(equals - raw.s) : raw.len};
-    hw_str value = equals ? (hw_str){equals + 1, raw.len - name.len - 1} : HW_STR_LIT("");
-    gw_arg arg = {decode(name, true, at), NULL};
-
-    if (arg.name)
-        arg.value = decode(value, true, at);
-    if (!arg.value)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "query",
-                             "is not percent-encoded UTF-8 without NUL");
-    if (!is_listed(r->route->args, arg.name))
-        return unknown_arg(r, arg.name, reterr);
-    if (find_arg(r, arg.name) && strcmp(arg.name, "header") != 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, arg.name, "is given twice");
-    if (r->args_n == GW_ARGS_MAX)
-        return hw_fail(reterr, HOWDAH_INVALID, "more than %d arguments", GW_ARGS_MAX);
-    r->args[r->args_n++] = arg;
-    return HOWDAH_OK;
-}
-
-static int decode_args(gw_request *r, hw_str query, char **at, howdah_error *reterr)
-{
-    int s = HOWDAH_OK;
-
-    while (s >= 0 && query.len > 0) {
-        const char *end = memchr(query.s, '&', query.len);
-        hw_str raw = {query.s, end ? (size_t)(end - query.s) : query.len};
-        size_t n = raw.len + (end != NULL);
-
-        if (raw.len > 0)
-            s = take_arg(r, raw, at, reterr);
-        query = (hw_str){query.s + n, query.len - n};
-    }
-    return s;
-}
-
 /* ------------------------------------------------------------------ answers */
 
 void gw_answer_header(gw_request *r, const char *name, const char *fmt, ...)
@@ -275,8 +157,8 @@ void gw_answer_json(gw_request *r, int http_status)
 /* Nothing of what was begun goes out. */
 void gw_answer_error(gw_request *r, const howdah_error *err)
 {
-    int http_status = gw_problem_status(err);
-    int after = gw_problem_retry_after(err);
+    int http_status = r->refused > 0 ? r->refused : gw_problem_status(err);
+    int after = r->retry_after > 0 ? r->retry_after : gw_problem_retry_after(err);
 
     gw_stream_free(r->answer.stream);
     r->answer.stream = NULL;
@@ -286,6 +168,8 @@ void gw_answer_error(gw_request *r, const howdah_error *err)
     r->answer.content_type = "application/problem+json";
     if (after > 0)
         gw_answer_header(r, "Retry-After", "%d", after);
+    if (r->challenge)
+        gw_answer_header(r, "WWW-Authenticate", "%s", r->challenge);
     gw_problem_put(&r->answer.body, err, http_status, r->id);
     gw_meters_problem(r->gateway->meters, err);
     r->state = GW_ANSWERED;
@@ -346,6 +230,7 @@ void gw_request_free(gw_request *r)
         return;
     if (r->body.room > 0)
         atomic_fetch_sub(&r->gateway->held, r->body.room);
+    gw_access_done(r);
     gw_stream_free(r->answer.stream);
     hw_buf_done(&r->answer.body);
     hw_buf_done(&r->answer.headers);
@@ -413,7 +298,7 @@ static bool check_type(gw_request *r)
 {
     const char *types = r->route->body;
 
-    if (!types || is_listed(types, "*/*"))
+    if (!types || gw_word_is_listed(types, "*/*"))
         return true;
     while (*types) {
         char type[64];
@@ -435,16 +320,11 @@ static bool check_type(gw_request *r)
     return false;
 }
 
-static bool decode_all(gw_request *r, hw_str query, const hw_str vars[GW_VARS_MAX])
+static bool decode_url(gw_request *r, hw_str query, const hw_str vars[GW_VARS_MAX])
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    size_t room = strlen(r->url) + 2 * (size_t)GW_ARGS_MAX + GW_VARS_MAX + 2;
-    char *at = r->texts = hw_calloc(1, room);
-    int s = at ? decode_vars(r, vars, &at, &err) : hw_fail_no_memory(&err);
+    int s = gw_url_decode(r, query, vars, &err);
 
-    if (s >= 0)
-        s = decode_args(r, query, &at, &err);
-    assert(!r->texts || at <= r->texts + room);
     if (s < 0)
         gw_answer_error(r, &err);
     return s >= 0;
@@ -471,6 +351,11 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
         gw_answer_header(r, "Connection", "close");
         return;
     }
+    if (r->too_late) {
+        refuse(r, 503, HOWDAH_UNAVAILABLE, "", "the gateway is being stopped");
+        gw_answer_header(r, "Connection", "close");
+        return;
+    }
     if (strlen(r->url) > URL_BYTES_MAX) {
         refuse(r, 414, HOWDAH_LIMIT, "", "the URL has %zu bytes, the limit is %zu", strlen(r->url),
                URL_BYTES_MAX);
@@ -481,13 +366,19 @@ void gw_request_begin(gw_request *r, struct MHD_Connection *connection, const ch
                err.message);
         return;
     }
-    if (!find_route(r, path, vars) || !check_length(r) || !check_type(r))
+    if (gw_access_preflight(r, path) || !find_route(r, path, vars))
+        return;
+    if (gw_access_check_right(r, &err) < 0) {
+        gw_answer_error(r, &err);
+        return;
+    }
+    if (!check_length(r) || !check_type(r))
         return;
     if (r->gateway->options.read_only && (r->route->flags & GW_WRITES)) {
         refuse(r, 403, HOWDAH_READ_ONLY, "", "this gateway only reads");
         return;
     }
-    (void)decode_all(r, query, vars);
+    (void)decode_url(r, query, vars);
 }
 
 void gw_request_take(gw_request *r, const char *bytes, size_t n)
@@ -549,11 +440,17 @@ static bool run_job(gw_job *job, howdah_bus *bus, howdah_error *err)
     int s = err->status;
 
     if (gw_stream_is_sending(r)) {
+        if (bus && gw_access_make_sure(r, bus, err) < 0)
+            bus = NULL;
         r->answer.stream->ops->run(r->answer.stream, bus, err);
         return !(err->flags & HOWDAH_HANDLE_DEAD);
     }
     r->wakes = gw_waiting_wakes(r->gateway->waiting);
     if (bus)
+        s = gw_access_make_sure(r, bus, err);
+    if (bus && s >= 0)
+        s = gw_scope_check_route(r, bus, err);
+    if (bus && s >= 0)
         s = r->route->handler(r, bus, err);
     good = !(s < 0 && (err->flags & HOWDAH_HANDLE_DEAD));
     if (s == GW_SUBMITTED)
@@ -592,8 +489,11 @@ void gw_request_done(gw_request *r, int status, const howdah_error *err)
 static void submit(gw_request *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = r->route->handler(r, NULL, &err);
+    bool answers = !r->unsure || ((r->route->flags & GW_UNSURE) && gw_access_is_local(r->gateway));
+    int s = answers ? gw_scope_check_route(r, NULL, &err) : GW_AGAIN;
 
+    if (s == HOWDAH_OK)
+        s = r->route->handler(r, NULL, &err);
     if (s == GW_SUBMITTED)
         return;
     if (s == GW_AGAIN)

@@ -28,9 +28,12 @@ struct MHD_Connection;
 struct gw_route;
 struct gw_stream;
 struct gw_gateway;
+struct gw_token;
+struct gw_token_list;
 
 #define GW_VARS_MAX 2
 #define GW_ARGS_MAX 32
+#define GW_CLIENT_SIZE 48 /* an address as text, with its NUL */
 
 /* What a handler returns when there is nothing yet: the request is parked, and tried again. */
 #define GW_AGAIN 2
@@ -76,6 +79,7 @@ typedef struct gw_request {
     hw_buf body;
     char *fields; /* texts of its fields (fields_in.h) */
     bool body_too_large;
+    bool too_late;   /* it came when the gateway had ended already */
     bool ids_in_use; /* append.c: ids of it are stored already */
     gw_answer answer;
     int64_t begun_us;
@@ -87,7 +91,17 @@ typedef struct gw_request {
     int64_t look_ms;           /* when it is tried again at the latest */
     struct gw_request *parked; /* the next that is parked, or waits for metrics */
     uint64_t wakes;            /* that there had been when it was tried */
-    bool last_try;             /* nothing more than an empty answer comes after this one */
+    /* access.c: who asks. */
+    char client[GW_CLIENT_SIZE];  /* the address; "": not known */
+    bool secure;                  /* it came by TLS, here or to the proxy */
+    bool unsure;                  /* its token is looked up by the worker */
+    const char *origin;           /* a page that is listed; NULL: none */
+    struct gw_token_list *tokens; /* held; NULL: none was read yet */
+    const struct gw_token *token; /* one of them; NULL: none is needed */
+    int refused;                  /* the status of HTTP of its error; 0: by the error */
+    int retry_after;              /* with it, in seconds */
+    const char *challenge;        /* with a 401 */
+    bool last_try;                /* nothing more than an empty answer comes after this one */
 } gw_request;
 
 /* ---- what came */

@@ -26,7 +26,7 @@ const gw_route gw_routes[] = {
     {"GET", "/openapi.json", GW_ANYBODY, GW_NO_STORE, gw_openapi, NULL, NULL, "Any",
      "This interface as an OpenAPI document"},
 
-    {"GET", "/metrics", GW_READ, GW_SUBMITS, gw_metrics, NULL, NULL, "Text",
+    {"GET", "/metrics", GW_READ, GW_SUBMITS | GW_UNSURE, gw_metrics, NULL, NULL, "Text",
      "Numbers for a monitor: Prometheus text, or OpenMetrics for who accepts it"},
 
     {"POST", "/v1/events", GW_PUBLISH, GW_WRITES | GW_SUBMITS, gw_events_append, "expect",
@@ -36,7 +36,7 @@ const gw_route gw_routes[] = {
     {"GET", "/v1/events/live", GW_READ, 0, gw_events_live, "since pattern stream originals place",
      NULL, "Any", "The log as server-sent events, from now, from a number, or from Last-Event-ID"},
     {"GET", "/v1/events/{id}", GW_READ, 0, gw_event_get, NULL, NULL, "Event", "One event"},
-    {"GET", "/v1/events/{id}/trace", GW_READ, 0, gw_event_trace, NULL, NULL, "Trace",
+    {"GET", "/v1/events/{id}/trace", GW_READ, GW_WHOLE, gw_event_trace, NULL, NULL, "Trace",
      "What caused it, and all that it caused"},
     {"POST", "/v1/events/{id}/corrections", GW_PUBLISH, GW_WRITES, gw_event_correct, NULL, JSON,
      "Correction Position", "Correct or retract an event: the next revision of its family"},
@@ -133,11 +133,11 @@ const gw_route gw_routes[] = {
      "Redrive Count", "Try some of them again"},
     {"POST", "/v1/dead-letters/discard", GW_ADMIN, GW_WRITES, gw_dead_letters_discard, NULL, JSON,
      "Discard Count", "Give some of them up, with a reason"},
-    {"GET", "/v1/status", GW_READ, 0, gw_status, NULL, NULL, "Status",
+    {"GET", "/v1/status", GW_READ, GW_WHOLE, gw_status, NULL, NULL, "Status",
      "The bus at a glance: facts, subscriptions, queues"},
-    {"GET", "/v1/verify", GW_ADMIN, 0, gw_verify, NULL, NULL, "Findings",
+    {"GET", "/v1/verify", GW_ADMIN, GW_WHOLE, gw_verify, NULL, NULL, "Findings",
      "Whether what is stored is consistent"},
-    {"GET", "/v1/doctor", GW_ADMIN, 0, gw_doctor, NULL, NULL, "Findings",
+    {"GET", "/v1/doctor", GW_ADMIN, GW_WHOLE, gw_doctor, NULL, NULL, "Findings",
      "Whether server, schema, rights and settings are fit"},
 };
 const size_t gw_routes_n = sizeof gw_routes / sizeof *gw_routes;

@@ -24,6 +24,10 @@ typedef int gw_handler(gw_request *r, howdah_bus *bus, howdah_error *reterr);
 /* Its handler is called in the thread that speaks HTTP first, with no bus; it hands over and
    returns GW_SUBMITTED, or returns GW_AGAIN to be called in a worker. */
 #define GW_SUBMITS 0x8u
+/* On loopback it is answered also while nobody knows who may, because the store is away: it says
+   nothing of the store then. */
+#define GW_UNSURE 0x20u
+#define GW_WHOLE 0x10u /* shows the whole bus: not for a token with scopes */
 
 typedef struct gw_route {
     const char *method;

@@ -121,7 +121,7 @@ static void answer(const gw_scrape *scrape, gw_request *r)
                                  : FACE_METRICS_PROMETHEUS;
     howdah_error err = HOWDAH_ERROR_INIT;
 
-    face_metrics_print(&r->answer.body, form, scrape->kept);
+    face_metrics_print(&r->answer.body, form, r->unsure ? NULL : scrape->kept);
     gw_meters_print(&r->answer.body, form, r->gateway);
     face_metrics_end(&r->answer.body, form);
     r->answer.http_status = 200;

@@ -39,6 +39,7 @@
 #define SESSION_FILES 8
 #define WAITING_MAX 10000
 #define BACKLOG 512
+#define GIVE_UP_MS 5000
 
 /* --------------------------------------------------------------------- log */
 
@@ -84,12 +85,12 @@ static void log_access(gw_gateway *g, const gw_request *r)
     else
         hw_buf_puts(&url, json ? "null" : "-");
     hw_buf_printf(&line,
-                  json
-                      ? "{\"time\":\"%s\",\"id\":\"%s\",\"method\":\"%s\",\"url\":%s,\"status\":%d,"
-                        "\"bytes_in\":%zu,\"ms\":%.3f"
-                      : "time=%s id=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
-                  time, r->id, r->method ? r->method : "?", hw_buf_str(&url), r->answer.http_status,
-                  r->body.len, ms);
+                  json ? "{\"time\":\"%s\",\"id\":\"%s\",\"client\":\"%s\",\"method\":\"%s\","
+                         "\"url\":%s,\"status\":%d,"
+                         "\"bytes_in\":%zu,\"ms\":%.3f"
+                       : "time=%s id=%s client=%s method=%s url=%s status=%d bytes_in=%zu ms=%.3f",
+                  time, r->id, r->client, r->method ? r->method : "?", hw_buf_str(&url),
+                  r->answer.http_status, r->body.len, ms);
     if (r->trace.parent[0]) {
         gw_trace_id(&r->trace, trace);
         hw_buf_printf(&line, json ? ",\"trace_id\":\"%s\"" : " trace_id=%s", trace);
@@ -111,6 +112,7 @@ static void list_request(gw_gateway *g, gw_request *r)
         r->next->previous = r;
     g->requests = r;
     g->requests_n++;
+    r->too_late = g->closed;
     (void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -232,7 +234,7 @@ static void tell_too_slow(const gw_gateway *g, const gw_request *r, int fd)
                   "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nX-Request-Id: %s\r\n"
                   "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n\r\n%s",
                   r->id, body.len, hw_buf_str(&body));
-    if (!g->options.tls && !text.broken)
+    if (!g->tls && !text.broken)
         (void)send(fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
     hw_buf_done(&body);
     hw_buf_done(&text);
@@ -334,6 +336,7 @@ static void add_headers(gw_request *r, struct MHD_Response *response)
         (void)MHD_add_response_header(response, at, value);
         at = value + strlen(value) + 1;
     }
+    gw_access_headers(r, response);
     if (!MHD_get_response_header(response, "Cache-Control"))
         (void)MHD_add_response_header(response, "Cache-Control", "no-store");
     if (atomic_load(&r->gateway->stopping))
@@ -451,7 +454,7 @@ static bool is_loopback(const struct sockaddr *address)
 
 static void tell_address(gw_gateway *g, int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t n = sizeof address;
     char host[64] = "?";
     char port[8] = "?";
@@ -478,13 +481,6 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
         return s;
     if (getaddrinfo(host, port, &hints, &info) != 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "listen", "not a numeric address");
-    if (!is_loopback(info->ai_addr)) {
-        freeaddrinfo(info);
-        s = hw_fail_field(
-            reterr, HOWDAH_INVALID, "listen",
-            "only loopback: without tokens everybody who reaches this address could do everything");
-        return hw_advise(reterr, s, "listen on 127.0.0.1 or [::1]");
-    }
     fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -501,32 +497,120 @@ static int open_socket(gw_gateway *g, int *ret_fd, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-static int start_daemon(gw_gateway *g, howdah_error *reterr)
+/*
+ * Beyond loopback there are people whom nobody knows.  The list may be missing, when the store is
+ * away: then tokens are in force until it is there.
+ */
+static int check_listening(const gw_gateway *g, int fd, const gw_token_list *list,
+                           howdah_error *reterr)
 {
+    struct sockaddr_storage address = {0};
+    socklen_t n = sizeof address;
+    int s;
+
+    if (getsockname(fd, (struct sockaddr *)&address, &n) == 0 &&
+        (address.ss_family == AF_UNIX || is_loopback((const struct sockaddr *)&address)))
+        return HOWDAH_OK;
+    if (!g->options.tls_cert && !g->options.behind_proxy) {
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
+                          "beyond loopback tokens would be sent in the clear");
+        return hw_advise(reterr, s,
+                         "give --tls-cert FILE --tls-key FILE, or --behind-proxy when a "
+                         "proxy speaks TLS; or listen on 127.0.0.1");
+    }
+    if (list && gw_token_list_count(list) == 0) {
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "listen",
+                          "beyond loopback everybody needs a token, and there is none");
+        return hw_advise(reterr, s,
+                         "run: howdah serve token add NAME --may RIGHTS; or listen on "
+                         "127.0.0.1");
+    }
+    return HOWDAH_OK;
+}
+
+static int listen_somewhere(gw_gateway *g, int *ret_fd, howdah_error *reterr)
+{
+    gw_token_list *list;
     int fd = g->options.listen_fd;
     int s = fd >= 0 ? HOWDAH_OK : open_socket(g, &fd, reterr);
 
     if (s < 0)
         return s;
+    list = gw_tokens_hold(g->tokens);
+    s = check_listening(g, fd, list, reterr);
+    gw_token_list_release(list);
+    if (s < 0)
+        (void)close(fd);
+    else
+        *ret_fd = fd;
+    return s;
+}
+
+static int start_daemon(gw_gateway *g, howdah_error *reterr)
+{
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, gw_tls_callback()},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)GW_TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL}};
+    struct MHD_Daemon *daemon;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    int fd = -1;
+    int s = listen_somewhere(g, &fd, reterr);
+
+    if (s < 0)
+        return s;
     tell_address(g, fd);
-    g->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        on_access, g, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g,
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, g, MHD_OPTION_NOTIFY_COMPLETED, on_completed, g,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
-        NULL, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)g->options.connections + OVER_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)g->options.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)((g->options.idle_ms + 999) / 1000), MHD_OPTION_STRICT_FOR_CLIENT, 1,
+    daemon = MHD_start_daemon(
+        g->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, g, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g, MHD_OPTION_URI_LOG_CALLBACK, on_uri, g,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
+        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections + OVER_MAX,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)((g->options.idle_ms + 999) / 1000), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, g->tls ? tls : tls + 2,
         MHD_OPTION_END);
-    if (g->daemon)
+    (void)pthread_mutex_lock(&g->lock);
+    g->daemon = daemon; /* its threads may answer already */
+    (void)pthread_mutex_unlock(&g->lock);
+    if (daemon)
         return HOWDAH_OK;
     (void)close(fd);
     return hw_fail(reterr, HOWDAH_FAILED, "the HTTP server could not be started on %s", g->address);
 }
 
 /* ------------------------------------------------------------ begin and end */
+
+/* A Unix socket and loopback are this machine's own; all others are asked for tokens always. */
+static bool is_reachable(const gw_gateway *g)
+{
+    hw_str host = {g->listen,
+                   strrchr(g->listen, ':') ? (size_t)(strrchr(g->listen, ':') - g->listen) : 0};
+    struct sockaddr_storage address = {0};
+    socklen_t n = sizeof address;
+
+    if (g->options.listen_fd >= 0)
+        return getsockname(g->options.listen_fd, (struct sockaddr *)&address, &n) < 0 ||
+               (address.ss_family != AF_UNIX && !is_loopback((struct sockaddr *)&address));
+    return host.len > 0 && !gw_host_is_loopback(g->listen) && !hw_str_equal(host, hw_str_of("::1"));
+}
+
+static int prepare_access(gw_gateway *g, howdah_error *reterr)
+{
+    const gw_tokens_options tokens = {g->url, g->options.settings,
+                                      g->options.require_token || is_reachable(g)};
+    int s = gw_attempts_new(&g->attempts, reterr);
+
+    if (s >= 0 && g->options.tls_cert)
+        s = gw_tls_new(g->options.tls_cert, g->options.tls_key, &g->tls, reterr);
+    return s < 0 ? s : gw_tokens_new(&tokens, &g->tokens, reterr);
+}
+
+int gw_reload(gw_gateway *g, howdah_error *reterr)
+{
+    gw_tokens_reload(g->tokens);
+    return g->tls ? gw_tls_reload(g->tls, reterr) : HOWDAH_OK;
+}
 
 /* The store's sessions must not be without a file descriptor because clients have them all. */
 static void fit_to_files(gw_gateway *g)
@@ -570,6 +654,8 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
         s = gw_relay_new(g, &g->relay, reterr);
     if (s >= 0)
         s = gw_scrape_new(g, &g->scrape, reterr);
+    if (s >= 0)
+        s = prepare_access(g, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -597,8 +683,9 @@ const char *gw_address(const gw_gateway *gateway)
     return gateway->address;
 }
 
-/* I2.  Until no request is left, or the time is over. */
-static void drain(gw_gateway *g, int64_t for_ms)
+/* I2.  Until no request is left, or the time is over (false).  From then on none begins: connections
+   that are open may send more, and get an answer that needs nothing of ours. */
+static bool drain(gw_gateway *g, int64_t for_ms)
 {
     struct timespec until;
 
@@ -612,7 +699,9 @@ static void drain(gw_gateway *g, int64_t for_ms)
     (void)pthread_mutex_lock(&g->lock);
     while (g->requests_n > 0 && pthread_cond_timedwait(&g->quiet, &g->lock, &until) == 0)
         ;
+    g->closed = g->requests_n == 0;
     (void)pthread_mutex_unlock(&g->lock);
+    return g->closed;
 }
 
 /* What does not end by itself: sockets are shut, calls of the store are interrupted. */
@@ -640,26 +729,34 @@ void gw_stop(gw_gateway *g)
     atomic_store(&g->stopping, true);
     if (g->daemon) {
         fd = MHD_quiesce_daemon(g->daemon);
-        if (fd >= 0)
-            (void)close(fd);
+        /* Nobody is let in any more.  It is closed at the end: libmicrohttpd still knows it.  A
+           socket that was passed to us is its owner's. */
+        if (fd >= 0 && g->options.listen_fd < 0)
+            (void)shutdown(fd, SHUT_RDWR);
         gw_waiting_end(g->waiting);
         gw_relay_end(g->relay);
-        drain(g, g->options.drain_ms);
-        if (g->requests_n > 0) {
+        if (!drain(g, g->options.drain_ms)) {
             give_up(g);
-            drain(g, 5000);
+            if (!drain(g, GIVE_UP_MS)) {
+                gw_log(g, HOWDAH_LOG_ERROR, "a call of the store does not end; this process has to");
+                return; /* whatever it needs stays */
+            }
         }
+        MHD_stop_daemon(g->daemon);
+        if (fd >= 0)
+            (void)close(fd);
     }
     howdah_publisher_free(atomic_load(&g->publisher));
     gw_relay_free(g->relay);
     gw_scrape_end(g->scrape);
     gw_waiting_free(g->waiting);
     gw_pool_free(g->pool);
-    if (g->daemon)
-        MHD_stop_daemon(g->daemon);
     (void)pthread_mutex_destroy(&g->publisher_lock);
     gw_scrape_free(g->scrape);
     gw_meters_free(g->meters);
+    gw_tokens_free(g->tokens);
+    gw_attempts_free(g->attempts);
+    gw_tls_free(g->tls);
     (void)pthread_cond_destroy(&g->quiet);
     (void)pthread_mutex_destroy(&g->lock);
     hw_free(g->url);

@@ -12,12 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gateway/relay.h"
+#include "gateway/attempts.h"
 #include "gateway/gateway.h"
 #include "gateway/meters.h"
 #include "gateway/pool.h"
+#include "gateway/relay.h"
 #include "gateway/request.h"
 #include "gateway/scrape.h"
+#include "gateway/tls.h"
+#include "gateway/tokens.h"
 #include "gateway/waiting.h"
 
 /* Of all bodies and answers that are held at the same time. */
@@ -36,8 +39,12 @@ struct gw_gateway {
     pthread_mutex_t publisher_lock;        /* held while it is opened */
     gw_meters *meters;
     gw_scrape *scrape;
+    gw_tokens *tokens;
+    gw_attempts *attempts;
+    gw_tls *tls; /* NULL: none */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
+    bool closed;          /* and none begins any more */
     gw_request *requests;
     size_t requests_n;
     struct hand_out *hand_outs; /* hand_out.c */

@@ -136,8 +136,8 @@ static void member_text(hw_str headers, const char *name, char *out, size_t room
 
 bool gw_trace_of(hw_str headers, gw_trace *trace)
 {
-    char parent[GW_TRACE_PARENT_TEXT + 2];
-    char state[GW_TRACE_STATE_MAX + 2];
+    char parent[GW_TRACE_PARENT_TEXT + 2] = "";
+    char state[GW_TRACE_STATE_MAX + 2] = "";
 
     *trace = (gw_trace){.parent = ""};
     if (!headers.s)

@@ -238,10 +238,10 @@ typedef struct hw_store_ops {
     int (*status)(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
     int (*doctor)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 
-    const hw_sub_ops *subs;     /* subscriptions, dead letters, the bell */
-    const hw_group_ops *groups; /* subscriptions that members share */
-    const hw_queue_ops *queue;  /* the work queue */
-    const hw_times_ops *times;  /* corrections' queries, snapshots, purges */
+    const hw_sub_ops *subs;          /* subscriptions, dead letters, the bell */
+    const hw_group_ops *groups;      /* subscriptions that members share */
+    const hw_queue_ops *queue;       /* the work queue */
+    const hw_times_ops *times;       /* corrections' queries, snapshots, purges */
     const hw_registry_ops *registry; /* of gateways */
 } hw_store_ops;
 

@@ -31,7 +31,8 @@ FINE = {
     ("howdah_dead_letters_redrive", "subscriber_id"), ("howdah_dead_letters_redrive", "ids"),
     ("howdah_queues_walk", "queue"), ("howdah_bindings_walk", "queue"),
     ("howdah_bindings_serve", "queue"), ("howdah_snapshots_walk", "stream"),
-    ("howdah_group_fetch", "member"), ("howdah_unsubscribe", "subscription"), ("howdah_close", "bus"), ("howdah_queue_publish", "json"),
+    ("howdah_webhooks_walk", "name"), ("howdah_group_fetch", "member"),
+    ("howdah_unsubscribe", "subscription"), ("howdah_close", "bus"), ("howdah_queue_publish", "json"),
 }
 
 

@@ -227,6 +227,9 @@ an_interrupt_leaves_nothing_behind() {
     _interrupt 0.3 fanout --seconds 60 --clients 3 --ceiling
     _interrupt 0 contend --seconds 60 --writers 3 --ceiling
     _interrupt 0.5 contend --seconds 60 --writers 3
+    _interrupt 0 http --of append --seconds 60 --clients 3
+    _interrupt 0.5 http --of group --seconds 60 --events 5000 --ceiling
+    _interrupt 0.5 http --of idle --seconds 60 --clients 10
 }
 
 _has_sessions() {
@@ -372,6 +375,93 @@ groups_are_measured_against_connections_that_only_read() {
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench group --seconds 0.1 --events 3000 --quiet"
     has out 'group on postgresql: 8 clients, payloads of 200 bytes, through members, 3000 events, batches of 1,000'
     grep -q '^[0-9.]* bytes of WAL an event' out || fail "no WAL"
+}
+
+# The clients of a gateway, and the same work without one.
+the_way_over_http_is_measured() {
+    run 0 bench http --of append --ceiling --seconds 0.2 --clients 3
+    equals "$(lines out)" 1
+    equals "$(field bench)/$(field of)/$(field store)" "http/append/$HOWDAH_TEST_STORE"
+    equals "$(field clients)/$(field payload)/$(field batch)" 3/200/1
+    _rates
+    _positive p99_ms
+    _positive ceiling_p99_ms
+    empty err
+    _nothing_is_left
+    run 0 bench http --of batch --ceiling --seconds 0.2 --clients 2 --batch 10 --payload 50
+    equals "$(field of)/$(field clients)/$(field batch)/$(field payload)" batch/2/10/50
+    _rates
+    run 0 bench http --of read --ceiling --seconds 0.2 --events 3000
+    equals "$(field of)/$(field clients)/$(field events)" read/1/3000
+    _rates
+    has_not out p50
+    run 0 bench http --of group --ceiling --seconds 0.2 --clients 2 --events 1000 --batch 50
+    equals "$(field of)/$(field clients)/$(field events)/$(field batch)" group/2/1000/50
+    _rates
+    has_not out through
+    empty err
+    _nothing_is_left
+}
+
+listeners_are_timed_and_weighed() {
+    run 0 bench http --of live --seconds 0.2 --clients 20
+    equals "$(field bench)/$(field of)/$(field clients)" http/live/20
+    for name in events p50_ms p99_ms max_ms gateway_mib gateway_mib_before seconds; do
+        _positive $name
+    done
+    run 0 bench http --of idle --seconds 0.2 --clients 20
+    equals "$(field of)/$(field clients)" idle/20
+    _positive gateway_mib
+    has_not out events
+    empty err
+    _nothing_is_left
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench http --of live --seconds 0.2 --clients 2 --quiet"
+    has out "http live on $HOWDAH_TEST_STORE: 2 clients, payloads of 200 bytes"
+    grep -q '^the last one has an event: p50 [0-9.]* ms, p99 [0-9.]* ms' out || fail "no times"
+    grep -q '^memory of the gateway [0-9.]* MiB' out || fail "no memory"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench http --of group --seconds 0.2 --events 500 --clients 2 --quiet"
+    has out "http group on $HOWDAH_TEST_STORE: 2 clients"
+    has out "through a gateway, 500 events"
+}
+
+http_without_a_choice_measures_all_of_it() {
+    run 0 bench http --seconds 0.2 --clients 2 --events 500 --ceiling
+    equals "$(field of | tr '\n' ' ')" "append batch read group live idle "
+    empty err
+    _nothing_is_left
+    run 2 bench http --of nothing
+    has err '--of: must be append, batch, read, group, live or idle'
+    run 2 bench http --of append --batch 10
+    run 2 bench http --of batch --events 10
+    run 2 bench http --of live --ceiling
+    has err 'bench http --of live has no --ceiling'
+    run 2 bench http --members 2
+    run 6 bench http --of append --clients 513
+    run 6 bench http --of idle --clients 20001
+    _nothing_is_left
+}
+
+# The gateway of a bench that is running: its only child.
+_gateway_of() {
+    tr -d ' ' <"/proc/$1/task/$1/children"
+}
+
+_has_gateway() {
+    [ -n "$(_gateway_of "$1")" ]
+}
+
+# Or nobody has asked yet how it ended.
+_is_gone() {
+    ! grep -q '^State:.[^ZX]' "/proc/$1/status" 2>gone.err
+}
+
+a_gateway_ends_with_its_bench() {
+    "$HOWDAH" bench http --of live --seconds 60 --clients 2 >out 2>err &
+    bench=$!
+    wait_until _has_gateway $bench
+    gateway=$(_gateway_of $bench)
+    kill -KILL $bench
+    wait_until _is_gone "$gateway"
 }
 
 asof_measures_what_two_times_cost() {

@@ -168,7 +168,8 @@ class Gateway:
         try:
             own.request(method, path, body=body, headers=sent)
             got = own.getresponse()
-            return Answer(got.status, got.headers, got.read())
+            endless = got.headers.get("Content-Type", "").startswith("text/event-stream")
+            return Answer(got.status, got.headers, b"" if endless else got.read())
         finally:
             if not connection:
                 own.close()

@@ -6,8 +6,7 @@
 #define REGISTRY_FORWARD(c, op, ...)                                                               \
     ((c)->status < 0                                                                               \
          ? (c)->status                                                                             \
-         : hw_flaky_end((c),                                                                       \
-                        (c)->inner->ops->registry->op((c)->inner, __VA_ARGS__, (c)->reterr)))
+         : hw_flaky_end((c), (c)->inner->ops->registry->op((c)->inner, __VA_ARGS__, (c)->reterr)))
 
 static int flaky_token_add(hw_store *store, const hw_token *token, howdah_error *reterr)
 {

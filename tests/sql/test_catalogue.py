@@ -98,7 +98,9 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                                         'knowledge_of', 'library_payload_max', 'retract', 'snapshot_load',
                                         'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_reserve', 'group_take_range', 'group_has_range', 'group_reserve_extend', 'group_end_ranges', 'group_moved', 'group_nack', 'group_stands', 'group_tids', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
                                         'ack', 'nack', 'extend_lease', 'release_batch', 'subscribe', 'unshare', 'subscription_arm', 'subscription_pause',
-                                        'subscription_resume', 'subscription_reset', 'subscription_remove')
+                                        'subscription_resume', 'subscription_reset', 'subscription_remove',
+                                        'token_add', 'token_list', 'token_revoke', 'token_used', 'webhook_enable', 'webhook_list',
+                                        'webhook_remove', 'webhook_report', 'webhook_secret', 'webhook_set')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
@@ -142,7 +144,9 @@ def every_function_tells_its_volatility():
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
                         "shorten_batch", "snapshot_remove", "snapshot_store", "start_place", "subscribe", "subscription_arm",
                         "subscription_is_free", "subscription_pause", "subscription_remove", "subscription_reset",
-                        "subscription_resume", "subscription_set_status", "tidy_up", "unshare", "uuid_v7", "wake_keys"], volatile
+                        "subscription_resume", "subscription_set_status", "tidy_up", "token_add", "token_revoke",
+                        "token_used", "unshare", "uuid_v7", "wake_keys", "webhook_enable", "webhook_remove",
+                        "webhook_report", "webhook_set"], volatile
 
 
 # ---- the schema

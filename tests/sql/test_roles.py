@@ -64,7 +64,8 @@ READS = {
 }
 QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 16)
 READS = {name: text.replace("%s", QUERY) for name, text in READS.items()}
-BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')"}
+BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')",
+        "token_list": "SELECT FROM {}.token_list()", "token_used": "SELECT {}.token_used('t')"}
 LOOKS = {"sequence_problem": "SELECT {}.sequence_problem()", "log_numbers": "SELECT FROM {}.log_numbers()"}
 RINGS = {"ring": "SELECT {}.ring('{a.b}')"}
 APPENDS["ring_inside"] = "SELECT {}.ring_inside('{a.b}')"
@@ -124,6 +125,11 @@ MANAGES = {
     "queue_unbind": "SELECT {}.queue_unbind('q', 'a.>')",
     "purge_events": "SELECT FROM {}.append('p', 'a'), {}.purge_events('p', reason => 'r')",
     "purge_records": "SELECT FROM {}.purge_records()",
+    "token_add": "SELECT {}.token_add('t', sha256('x'), 1)", "token_revoke": "SELECT {}.token_revoke('t')",
+    "webhook_set": "SELECT {}.webhook_set('w', 'http://h', 's', false, 'webhook.w', NULL, NULL, 0, 1, 1, 1, NULL, 100)",
+    "webhook_list": "SELECT FROM {}.webhook_list()", "webhook_secret": "SELECT {}.webhook_secret('w')",
+    "webhook_enable": "SELECT {}.webhook_enable('w', false)",
+    "webhook_report": "SELECT {}.webhook_report('w', 200, NULL)", "webhook_remove": "SELECT {}.webhook_remove('w')",
 }
 # The library's statements, as far as rights go.
 SUBSCRIBES = {
@@ -283,7 +289,8 @@ RELATIONS = {
                              "key_holders", "dedups", "history", "event_log", "ended_jobs", "job_dead_letters", "bindings",
                              "snapshots", "purges", "purges_id_seq", "queues_queue_id_seq", "history_position_seq",
                              "dead_lettered_jobs", "groups", "groups_group_id_seq", "group_marks", "group_places", "group_lots",
-                             "group_holes", "group_retries", "group_retries_retry_seq", "looks")},
+                             "group_holes", "group_retries", "group_retries_retry_seq", "looks", "tokens",
+                             "webhooks")},
 }
 
 

@@ -26,8 +26,9 @@ int __wrap_howdah_facts_walk(howdah_bus *bus, int (*fn)(void *, const howdah_fac
 int __wrap_howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
                                      int (*fn)(void *, const howdah_subscription_info *), void *ctx,
                                      howdah_error *reterr);
-int __wrap_howdah_queue_summaries_walk(howdah_bus *bus, int (*fn)(void *, const howdah_queue_info *),
-                                       void *ctx, howdah_error *reterr);
+int __wrap_howdah_queue_summaries_walk(howdah_bus *bus,
+                                       int (*fn)(void *, const howdah_queue_info *), void *ctx,
+                                       howdah_error *reterr);
 int __wrap_howdah_members_walk(howdah_bus *bus, const char *subscriber_id,
                                int (*fn)(void *, const howdah_member_info *), void *ctx,
                                howdah_error *reterr);
@@ -63,8 +64,9 @@ int __wrap_howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
     return ended(status.subscriptions, reterr);
 }
 
-int __wrap_howdah_queue_summaries_walk(howdah_bus *bus, int (*fn)(void *, const howdah_queue_info *),
-                                       void *ctx, howdah_error *reterr)
+int __wrap_howdah_queue_summaries_walk(howdah_bus *bus,
+                                       int (*fn)(void *, const howdah_queue_info *), void *ctx,
+                                       howdah_error *reterr)
 {
     (void)bus;
     for (size_t i = 0; i < queues_n; i++)
@@ -244,9 +246,14 @@ static void a_group_that_has_gone_has_no_members(void **state)
 
 static void labels_are_escaped(void **state)
 {
-    static howdah_queue_info one = {.size = sizeof one, .queue = "a\"b\\c\nd", .pending = 3,
-                                    .processing = 2, .scheduled = 1, .dead_letters = 5,
-                                    .oldest_age_ms = 1500, .paused = true};
+    static howdah_queue_info one = {.size = sizeof one,
+                                    .queue = "a\"b\\c\nd",
+                                    .pending = 3,
+                                    .processing = 2,
+                                    .scheduled = 1,
+                                    .dead_letters = 5,
+                                    .oldest_age_ms = 1500,
+                                    .paused = true};
     char *text;
 
     (void)state;
@@ -266,7 +273,7 @@ static void labels_are_escaped(void **state)
 static void those_with_the_most_to_do_are_named_and_the_others_summed_up(void **state)
 {
     howdah_subscription_info *many = calloc(700, sizeof *many);
-    char (*names)[16] = calloc(700, sizeof *names);
+    char(*names)[16] = calloc(700, sizeof *names);
     char *text;
 
     (void)state;
@@ -303,7 +310,7 @@ static void those_with_the_most_to_do_are_named_and_the_others_summed_up(void **
 static void with_equal_lag_the_first_by_name_stay(void **state)
 {
     howdah_queue_info *many = calloc(600, sizeof *many);
-    char (*names)[16] = calloc(600, sizeof *names);
+    char(*names)[16] = calloc(600, sizeof *names);
     char *text;
 
     (void)state;

@@ -16,6 +16,9 @@
 #include "bench/asof.h"
 #include "bench/contend.h"
 #include "bench/group.h"
+#include "bench/http.h"
+#include "bench/http_gateway.h"
+#include "bench/http_live.h"
 #include "bench/load.h"
 #include "bench/report.h"
 #include "bench/run.h"
@@ -43,13 +46,32 @@
 #define MEMBERS_DEFAULT 8
 #define GROUP_STREAMS_DEFAULT 10000
 #define HANDLER_US_MAX 900000
+#define LISTENERS_MAX 20000 /* one address has no more ports than that */
+#define HTTP_BATCH_DEFAULT 100
+#define HTTP_EVENTS_DEFAULT 100000
 
 static const char *const kind_names[] = {
     [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch",
     [BENCH_READ] = "read",       [BENCH_DELIVER] = "deliver",
     [BENCH_LATENCY] = "latency", [BENCH_FANOUT] = "fanout",
     [BENCH_QUEUE] = "queue",     [BENCH_ASOF] = "asof",
-    [BENCH_CONTEND] = "contend", [BENCH_GROUP_READ] = "group"};
+    [BENCH_CONTEND] = "contend", [BENCH_GROUP_READ] = "group",
+    [BENCH_LISTEN] = "http"};
+
+/* http: what the work is otherwise, by how many, and what its size is set by. */
+static const struct {
+    bench_kind kind;
+    int64_t clients;
+    const char *size; /* the option */
+} over_http[] = {
+    [BENCH_OVER_APPEND] = {BENCH_APPEND, 64, ""},
+    [BENCH_OVER_BATCH] = {BENCH_APPEND_BATCH, 4, "batch"},
+    [BENCH_OVER_READ] = {BENCH_READ, 1, "events"},
+    [BENCH_OVER_GROUP] = {BENCH_GROUP_READ, MEMBERS_DEFAULT, "batch events"},
+    [BENCH_OVER_LIVE] = {BENCH_LISTEN, 1000, ""},
+    [BENCH_OVER_IDLE] = {BENCH_LISTEN, 5000, ""},
+};
+#define OVERS (sizeof over_http / sizeof *over_http)
 
 /* ---- the plan */
 
@@ -75,6 +97,7 @@ static int parse_kind(const cli_args *args, bench_plan *plan, howdah_error *rete
 #define WRITERS (KIND(BENCH_APPEND) | KIND(BENCH_APPEND_BATCH) | KIND(BENCH_FANOUT))
 #define READERS (KIND(BENCH_READ) | KIND(BENCH_DELIVER))
 #define GROUP KIND(BENCH_GROUP_READ)
+#define HTTP KIND(BENCH_LISTEN)
 
 /* An option that this kind of bench has no use for is refused, not ignored. */
 static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *reterr)
@@ -83,8 +106,8 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         const char *option;
         unsigned kinds;
     } rules[] = {
-        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE) | KIND(BENCH_ASOF) | GROUP},
-        {"of", KIND(BENCH_ASOF)},
+        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE) | KIND(BENCH_ASOF) | GROUP | HTTP},
+        {"of", KIND(BENCH_ASOF) | HTTP},
         {"workers", KIND(BENCH_QUEUE)},
         {"writers", KIND(BENCH_CONTEND)},
         {"jobs", KIND(BENCH_QUEUE)},
@@ -94,9 +117,9 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         {"through", GROUP},
         {"against", GROUP},
         {"handler-us", GROUP},
-        {"events", READERS | KIND(BENCH_ASOF) | GROUP},
+        {"events", READERS | KIND(BENCH_ASOF) | GROUP | HTTP},
         {"streams", WRITERS | GROUP},
-        {"clients", WRITERS | READERS | KIND(BENCH_ASOF)},
+        {"clients", WRITERS | READERS | KIND(BENCH_ASOF) | HTTP},
         {"combine", KIND(BENCH_APPEND)},
         {"rate", KIND(BENCH_LATENCY)},
         {"subscriptions", KIND(BENCH_FANOUT)},
@@ -125,7 +148,7 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         int64_t *value;
     } numbers[] = {
         {"streams", 1, BENCH_STREAMS_MAX, &plan->streams},
-        {"clients", 1, CLIENTS_MAX, &plan->clients},
+        {"clients", 1, plan->kind == BENCH_LISTEN ? LISTENERS_MAX : CLIENTS_MAX, &plan->clients},
         {"workers", 1, CLIENTS_MAX, &plan->clients},
         {"writers", 1, BENCH_WRITERS_MAX, &plan->clients},
         {"members", 1, CLIENTS_MAX,
@@ -183,7 +206,7 @@ static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr
 {
     const char *of = cli_args_text(args, "of");
 
-    if (!of)
+    if (!of || plan->http)
         return HOWDAH_OK;
     for (size_t i = 0; bench_asof_names[i]; i++)
         if (strcmp(of, bench_asof_names[i]) == 0) {
@@ -236,20 +259,50 @@ static int64_t jobs_for(int64_t batch)
     return n < JOBS_DEFAULT_MIN ? JOBS_DEFAULT_MIN : n > JOBS_DEFAULT_MAX ? JOBS_DEFAULT_MAX : n;
 }
 
-/* Defaults first, then the options, then what they must be together. */
-static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
+/* With --of, what is of no use to that work is refused; without it, each takes what it needs. */
+static int refuse_useless_over(const cli_args *args, bench_over over, howdah_error *reterr)
+{
+    static const char *const sizes[] = {"batch", "events"};
+
+    if (!cli_args_has(args, "of"))
+        return HOWDAH_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (cli_args_has(args, sizes[i]) && !strstr(over_http[over].size, sizes[i]))
+            return hw_fail(reterr, HOWDAH_MISUSE, "bench http --of %s has no --%s",
+                           bench_over_names[over], sizes[i]);
+    if (cli_args_has(args, "ceiling") && over_http[over].kind == BENCH_LISTEN)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench http --of %s has no --ceiling",
+                       bench_over_names[over]);
+    return HOWDAH_OK;
+}
+
+/* The work, with which the rest of the plan is read as if it were the bench of that work. */
+static void plan_http(bench_plan *plan, bench_over over)
+{
+    plan->http = true;
+    plan->over = over;
+    plan->kind = over_http[over].kind;
+}
+
+/* Defaults first, then the options, then what they must be together.  over: of http. */
+static int parse_plan(cli_context *cli, bench_over over, bench_plan *plan, howdah_error *reterr)
 {
     const cli_args *args = &cli->args;
     int s = parse_kind(args, plan, reterr);
 
     if (s >= 0)
         s = refuse_useless(args, plan->kind, reterr);
+    if (s >= 0 && plan->kind == BENCH_LISTEN) {
+        plan_http(plan, over);
+        s = refuse_useless_over(args, over, reterr);
+    }
     if (s < 0)
         return s;
-    plan->ceiling = cli_args_has(args, "ceiling");
+    plan->ceiling = cli_args_has(args, "ceiling") && plan->kind != BENCH_LISTEN;
     if (plan->ceiling && cli_args_has(args, "pin"))
         return hw_fail(reterr, HOWDAH_MISUSE, "bench %s --pin has no --ceiling", plan->name);
-    plan->clients = plan->kind == BENCH_FANOUT       ? FANOUT_CLIENTS_DEFAULT
+    plan->clients = plan->http                       ? over_http[over].clients
+                    : plan->kind == BENCH_FANOUT     ? FANOUT_CLIENTS_DEFAULT
                     : plan->kind == BENCH_CONTEND    ? WRITERS_DEFAULT
                     : plan->kind == BENCH_GROUP_READ ? MEMBERS_DEFAULT
                                                      : 1;
@@ -259,7 +312,8 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->streams = plan->kind == BENCH_LATENCY      ? 1
                     : plan->kind == BENCH_GROUP_READ ? GROUP_STREAMS_DEFAULT
                                                      : BENCH_STREAMS_DEFAULT;
-    plan->batch = plan->kind == BENCH_APPEND_BATCH || plan->kind == BENCH_GROUP_READ ? BATCH_DEFAULT
+    plan->batch = plan->http && strstr(over_http[over].size, "batch") ? HTTP_BATCH_DEFAULT
+                  : plan->kind == BENCH_APPEND_BATCH || plan->kind == BENCH_GROUP_READ ? BATCH_DEFAULT
                   : plan->kind == BENCH_QUEUE ? QUEUE_BATCH_DEFAULT
                   : plan->kind == BENCH_ASOF  ? QUEUE_BATCH_DEFAULT
                                               : 1;
@@ -268,10 +322,12 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->members = 0;
     plan->combine = 0;
     plan->pin = cli_args_has(args, "pin");
-    plan->events = EVENTS_DEFAULT;
+    plan->events = plan->http ? HTTP_EVENTS_DEFAULT : EVENTS_DEFAULT;
     plan->rate = RATE_DEFAULT;
     plan->subscriptions = plan->kind == BENCH_FANOUT ? SUBSCRIPTIONS_DEFAULT : 1;
     s = parse_numbers(cli, plan, reterr);
+    if (plan->http && !strstr(over_http[over].size, "batch"))
+        plan->batch = 1; /* another work's */
     if (s >= 0)
         s = parse_seconds(args, &plan->ms, reterr);
     if (s >= 0)
@@ -359,7 +415,7 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
     if (plan->holes > 0 && !site->backend->fill_with_holes)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench deliver --holes needs PostgreSQL");
     if ((plan->kind == BENCH_QUEUE || plan->kind == BENCH_GROUP_READ) && plan->ceiling &&
-        site->backend == &bench_backend_sqlite)
+        !plan->http && site->backend == &bench_backend_sqlite)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench %s --ceiling needs PostgreSQL", plan->name);
     if (plan->through == BENCH_THROUGH_SQL && site->backend == &bench_backend_sqlite)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench group --through sql needs PostgreSQL");
@@ -409,6 +465,33 @@ static int site_remove(cli_context *cli, const bench_site *site, howdah_error *r
     return s;
 }
 
+/* What was found out, by kind. */
+typedef struct figures {
+    bench_result result;
+    bench_contention contention; /* contend */
+    bench_listening listening;   /* http: live and idle */
+} figures;
+
+/* With a gateway, which ends before the site is removed, whatever happened. */
+static int run_http(cli_context *cli, bench_site *site, figures *found, howdah_error *reterr)
+{
+    howdah_error ending = HOWDAH_ERROR_INIT;
+    int s = bench_gateway_start(site, &site->gateway, reterr);
+    int ended;
+
+    if (s >= 0)
+        s = site->plan->kind == BENCH_LISTEN
+                ? bench_http_listen(cli, site, &found->listening, reterr)
+                : bench_run(cli, site, &found->result, reterr);
+    ended = bench_gateway_stop(site->gateway, &ending);
+    site->gateway = NULL;
+    if (ended < 0 && s >= 0)
+        *reterr = ending;
+    else if (ended < 0)
+        cli_note(cli, "%s", ending.message);
+    return s < 0 ? s : ended;
+}
+
 /* With one publisher for all clients, if that was asked for. */
 static int run(cli_context *cli, bench_site *site, bench_result *result, howdah_error *reterr)
 {
@@ -429,7 +512,7 @@ static int run(cli_context *cli, bench_site *site, bench_result *result, howdah_
  * Prepares the place as the kind needs it, and measures.  Reads get a log that is filled and at
  * rest.
  */
-static int measure(cli_context *cli, bench_site *site, bench_result *result, howdah_error *reterr)
+static int measure(cli_context *cli, bench_site *site, figures *found, howdah_error *reterr)
 {
     const bench_plan *plan = site->plan;
     void *appender = NULL;
@@ -453,7 +536,8 @@ static int measure(cli_context *cli, bench_site *site, bench_result *result, how
                                        : site->backend->make_ceiling(site, reterr);
     }
     if (s >= 0)
-        s = run(cli, site, result, reterr);
+        s = plan->http ? run_http(cli, site, found, reterr)
+                       : run(cli, site, &found->result, reterr);
     if (appender)
         site->backend->unpin(appender);
     return s;
@@ -485,22 +569,23 @@ static int bench(cli_context *cli, const bench_plan *plan, howdah_error *reterr)
 {
     howdah_error removing = HOWDAH_ERROR_INIT;
     bench_site site = {.plan = plan};
-    bench_result result;
-    bench_contention contention;
+    figures found;
     bool contending = plan->kind == BENCH_CONTEND;
     int s = site_open(cli, &site, plan, reterr);
 
     if (s >= 0) {
         int removed;
 
-        s = contending ? contend(cli, &site, &contention, reterr)
-                       : measure(cli, &site, &result, reterr);
+        s = contending ? contend(cli, &site, &found.contention, reterr)
+                       : measure(cli, &site, &found, reterr);
         removed = site_remove(cli, &site, &removing);
         if (s >= 0 && contending) {
-            bench_contend_report(cli, &site, &contention);
-            s = judge_contention(&contention, reterr);
+            bench_contend_report(cli, &site, &found.contention);
+            s = judge_contention(&found.contention, reterr);
+        } else if (s >= 0 && plan->kind == BENCH_LISTEN) {
+            bench_http_listen_report(cli, &site, &found.listening);
         } else if (s >= 0) {
-            bench_report(cli, &site, &result);
+            bench_report(cli, &site, &found.result);
         }
         if (s >= 0 && removed < 0)
             *reterr = removing;
@@ -512,17 +597,43 @@ static int bench(cli_context *cli, const bench_plan *plan, howdah_error *reterr)
     return s;
 }
 
+static bool is_http(const cli_args *args)
+{
+    return args->words_n > 1 && strcmp(args->words[1], kind_names[BENCH_LISTEN]) == 0;
+}
+
+/* http without --of is all of it in turn, each in a place of its own, with a line each. */
+static int bench_all(cli_context *cli, howdah_error *reterr)
+{
+    const char *of = cli_args_text(&cli->args, "of");
+    size_t n = is_http(&cli->args) ? OVERS : 1;
+    bool any = false;
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < n; i++) {
+        bench_plan plan = {.kind = BENCH_APPEND};
+
+        if (n > 1 && of && strcmp(of, bench_over_names[i]) != 0)
+            continue;
+        any = true;
+        s = parse_plan(cli, (bench_over)i, &plan, reterr);
+        if (s >= 0)
+            s = bench(cli, &plan, reterr);
+    }
+    if (s >= 0 && !any)
+        s = hw_fail(reterr, HOWDAH_MISUSE,
+                    "--of: must be append, batch, read, group, live or idle");
+    return s;
+}
+
 int cmd_bench(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    bench_plan plan = {.kind = BENCH_APPEND};
     int s = cli_settings(cli, &err);
 
     (void)argc;
     (void)argv;
     if (s >= 0)
-        s = parse_plan(cli, &plan, &err);
-    if (s >= 0)
-        s = bench(cli, &plan, &err);
+        s = bench_all(cli, &err);
     return s < 0 ? cli_fail(cli, &err) : 0;
 }

@@ -22,8 +22,7 @@
 /* Of the next ones: ?1 the name, ?2 now. */
 #define REVOKE_SQL                                                                                 \
     "UPDATE main.howdah_tokens SET revoked_at = coalesce(revoked_at, ?2) WHERE name = ?1"
-#define USED_SQL                                                                                   \
-    "UPDATE main.howdah_tokens SET used_at = ?2 WHERE name = ?1 AND used_at IS NOT ?2"
+#define USED_SQL "UPDATE main.howdah_tokens SET used_at = ?2 WHERE name = ?1 AND used_at IS NOT ?2"
 
 #define SET_SQL                                                                                    \
     "INSERT INTO main.howdah_webhooks AS w (name, url, secret, subscriber_id, pattern, stream,"    \
@@ -352,14 +351,9 @@ static int webhook_enable(hw_store *base, hw_str name, bool enabled, hw_str reas
 static int webhook_report(hw_store *base, hw_str name, int64_t http_status, hw_str error,
                           howdah_error *reterr)
 {
-    const change c = {REPORT_SQL,
-                      "keep what a webhook said",
-                      name,
-                      hw_clock_wall_us(),
-                      .has_text = true,
-                      .text = error,
-                      .has_status = true,
-                      .status = http_status};
+    const change c = {REPORT_SQL,         "keep what a webhook said", name,
+                      hw_clock_wall_us(), .has_text = true,           .text = error,
+                      .has_status = true, .status = http_status};
 
     return change_row(base, &c, "webhook", reterr);
 }
