@@ -14,7 +14,7 @@ import raw
 from raw import Closed, Crowd, Raw, check_problem, get, post
 
 STORE = sys.argv[1]
-CROWD = 5000 if os.environ.get("HOWDAH_SOAK") else 2000
+CROWD = 5000 if os.environ.get("HOWDAH_SOAK") else 2000 if STORE == "sqlite" else 500
 SANITIZED = bool(os.environ.get("HOWDAH_SANITIZED")) or "asan" in gateway.HOWDAH or "tsan" in gateway.HOWDAH
 EVENT = b'{"stream":"s","type":"a.b","data":1}'
 POST = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
