@@ -45,6 +45,8 @@ typedef struct gw_options {
     int64_t drain_ms;    /* how long an end waits for what runs */
     bool read_only;
     bool tls;
+    bool webhooks;         /* sends them */
+    bool webhooks_private; /* also to addresses that are not public */
     gw_log_format log_format; /* of the access log */
     /* A line of the access log, or a remark.  From any thread. */
     void (*log)(void *ctx, int level, const char *line);

@@ -19,6 +19,7 @@
 #include "gateway/request.h"
 #include "gateway/scrape.h"
 #include "gateway/waiting.h"
+#include "gateway/webhooks.h"
 
 /* Of all bodies and answers that are held at the same time. */
 #define GW_HELD_BYTES_MAX ((size_t)256 * 1024 * 1024)
@@ -36,6 +37,7 @@ struct gw_gateway {
     pthread_mutex_t publisher_lock;        /* held while it is opened */
     gw_meters *meters;
     gw_scrape *scrape;
+    gw_webhooks *webhooks; /* NULL: it sends none */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
     gw_request *requests;
