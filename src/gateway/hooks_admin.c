@@ -18,6 +18,7 @@
 #include "gateway/fields_in.h"
 #include "gateway/handlers.h"
 #include "gateway/server.h"
+#include "gateway/webhook_request.h"
 
 #define N(fields) (sizeof(fields) / sizeof *(fields))
 #define TEST_MAX_MS 20000 /* a client waits for it */

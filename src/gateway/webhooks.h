@@ -25,7 +25,6 @@
 
 #include <howdah/howdah.h>
 
-#include "base/str.h"
 #include "gateway/posts.h"
 
 typedef struct gw_webhooks gw_webhooks;
@@ -41,15 +40,5 @@ void gw_webhooks_free(gw_webhooks *webhooks);
 
 /* For hooks_admin.c: false when it cannot be sent now. */
 bool gw_webhooks_post(gw_webhooks *webhooks, gw_post *post);
-
-/* What makes a post a webhook's request: headers as Standard Webhooks says.  body is there. */
-typedef struct gw_webhook_request {
-    const char *secret;
-    const char *id;      /* of the event */
-    const char *headers; /* of the webhook; NULL: none */
-    hw_str event_headers;
-} gw_webhook_request;
-
-int gw_webhook_prepare(gw_post *post, const gw_webhook_request *request, howdah_error *reterr);
 
 #endif

@@ -72,8 +72,8 @@ static void a_tokens_secret_is_told_once_and_its_hash_is_stored(void **state)
     cf_ok(add(admin, "b", second));
     assert_int_equal(strlen(first), 47);
     assert_memory_equal(first, "hwd_", 4);
-    assert_int_equal(strspn(first, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
-                     47);
+    assert_int_equal(
+        strspn(first, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"), 47);
     assert_string_not_equal(first, second);
     assert_true(hw_sha256(first, strlen(first), expected));
     cf_ok(howdah_tokens_walk(c->bus, keep_hash, stored, &cf_error));
@@ -296,11 +296,14 @@ static void two_webhooks_have_two_subscriptions(void **state)
 
 static void what_is_no_webhook_is_refused(void **state)
 {
-    static const char *const urls[] = {"ftp://x/", "https://", "http:///x", "https://a b", "x",
-                                       "https://\xc3\xa4", "https://u:p@x/", "https://u@x",
-                                       "http://a\\b/"};
-    static const char *const headers[] = {"[]", "{\"A\":1}", "{\"Host\":\"b\"}",
-                                          "{\"Webhook-Id\":\"1\"}", "{\"a b\":\"c\"}",
+    static const char *const urls[] = {"ftp://x/",       "https://",    "http:///x",
+                                       "https://a b",    "x",           "https://\xc3\xa4",
+                                       "https://u:p@x/", "https://u@x", "http://a\\b/"};
+    static const char *const headers[] = {"[]",
+                                          "{\"A\":1}",
+                                          "{\"Host\":\"b\"}",
+                                          "{\"Webhook-Id\":\"1\"}",
+                                          "{\"a b\":\"c\"}",
                                           "{\"A\":\"b\\r\\nC: d\"}"};
     cf *c = *state;
     howdah_bus *admin = cf_open_admin(c);

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import http.server
+import itertools
 import json
 import os
 import signal
@@ -98,8 +99,15 @@ class Endpoint:
         self.close()
 
 
+stores = itertools.count(1)
+
+
+def make_store():
+    return gateway.make_store(STORE, "webhooks_%d" % next(stores))
+
+
 def serve(store=None, *options):
-    return gateway.Gateway(store or gateway.make_store(STORE), "--webhooks-private", *options)
+    return gateway.Gateway(store or make_store(), "--webhooks-private", *options)
 
 
 def append(g, n=1, stream="s", type="order.created"):
@@ -330,7 +338,7 @@ def addresses_that_are_not_public_are_refused_however_they_are_written():
              "0177.0.0.1", "0x7f.1", "127.1", "10.0.0.1", "192.168.0.1", "172.16.0.1", "169.254.169.254", "[fe80::1]",
              "[fd00::1]", "224.0.0.1", "100.64.0.1", "[64:ff9b::127.0.0.1]", "[::]"]
     proxies = {"http_proxy": "http://127.0.0.1:9/", "HTTPS_PROXY": "http://127.0.0.1:9/", "ALL_PROXY": "http://[::1]:9/"}
-    with gateway.Gateway(gateway.make_store(STORE), environment=proxies) as g, Endpoint() as e:
+    with gateway.Gateway(make_store(), environment=proxies) as g, Endpoint() as e:
         for host in hosts:
             hook(g, "http://%s:%d/" % (host, e.port), name="n", max_retries=0)
             said = g.post("/v1/webhooks/n/test").json
@@ -396,7 +404,7 @@ def the_switch_turns_the_sender_off():
 
 
 def the_command_looks_after_webhooks():
-    store = gateway.make_store(STORE)
+    store = make_store()
     with Endpoint() as e:
         made = gateway.lines("webhook", "set", "a", "--url", e.url, "--pattern", "order.*", "--header", "X-A=b",
                              "--timeout", "2s", store=store)[0]
@@ -419,7 +427,7 @@ def the_command_looks_after_webhooks():
 # ------------------------------------------------------------ ends and outages
 
 def a_killed_gateway_loses_no_event():
-    store = gateway.make_store(STORE)
+    store = make_store()
     hold = threading.Event()
     with Endpoint(lambda request: 200 if hold.wait(gateway.LONG_S) else 500) as e:
         g = serve(store)
@@ -435,7 +443,7 @@ def a_killed_gateway_loses_no_event():
 
 
 def two_gateways_share_a_webhook_and_no_event_is_in_both_hands():
-    store = gateway.make_store(STORE)
+    store = make_store()
     with Endpoint(lambda request: time.sleep(0.02) or 200) as e, serve(store) as g, serve(store) as other:
         hook(g, e.url)
         assert other.post("/v1/webhooks/a/enable").status == 200  # so it looks at once
@@ -449,7 +457,7 @@ def two_gateways_share_a_webhook_and_no_event_is_in_both_hands():
 
 
 def an_end_waits_for_what_is_under_way_and_gives_the_rest_back():
-    store = gateway.make_store(STORE)
+    store = make_store()
     hold, first = threading.Event(), threading.Event()
     with Endpoint(lambda request: 200 if (first if request["event"]["stream"] == "first" else hold)
                   .wait(gateway.LONG_S) else 500) as e:
@@ -476,13 +484,10 @@ def keep_away(g):
         db = sqlite3.connect(g.store.split(":", 1)[1], isolation_level=None, timeout=gateway.LONG_S)
         db.execute("BEGIN IMMEDIATE")
         return lambda: (db.execute("ROLLBACK"), db.close())
-    import psycopg2
-    db = psycopg2.connect(g.store)
-    db.autocommit = True
-    with db.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                       " WHERE datname = current_database() AND pid <> pg_backend_pid()")
-    return db.close
+    import bus
+    bus.psql(g.store, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                      " WHERE datname = current_database() AND pid <> pg_backend_pid()")
+    return lambda: None
 
 
 def the_store_goes_away_and_nothing_is_lost():
