@@ -112,16 +112,17 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_token_hash(const char *secret,
  */
 typedef struct howdah_webhook_options {
     size_t size;
-    const char *name;           /* required, 1 to 200 bytes */
-    const char *url;            /* required: http:// or https:// */
-    const char *subscriber_id;  /* NULL: "webhook." and the name */
-    const char *pattern;        /* NULL: all */
-    const char *stream;         /* NULL: all */
-    const char *headers;        /* a JSON object of texts that are sent along; NULL: none */
-    int64_t start;              /* HOWDAH_FROM_START, HOWDAH_FROM_END, or N: events after N */
-    int64_t timeout_ms;         /* 10000: of one request, 100 ms to 5 minutes */
-    int64_t max_retries;        /* 10 */
-    int64_t retry_delay_ms;     /* 5000 */
+    const char *name;          /* required, 1 to 200 bytes */
+    const char *url;           /* required: http:// or https://, without user and password */
+    const char *subscriber_id; /* NULL: "webhook." and the name */
+    const char *pattern;       /* NULL: all */
+    const char *stream;        /* NULL: all */
+    const char *headers;       /* a JSON object of texts that are sent along, but for those that the
+                                  sender sets itself; NULL: none */
+    int64_t start;             /* HOWDAH_FROM_START, HOWDAH_FROM_END, or N: events after N */
+    int64_t timeout_ms;        /* 10000: of one request, 100 ms to 5 minutes */
+    int64_t max_retries;       /* 10 */
+    int64_t retry_delay_ms;    /* 5000 */
     int64_t max_retry_delay_ms; /* 3600000 */
     bool new_secret;            /* one that exists gets another secret */
 } howdah_webhook_options;

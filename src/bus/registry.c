@@ -8,9 +8,11 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sized.h"
@@ -24,6 +26,7 @@
 #define LINES_BYTES_MAX ((size_t)HOWDAH_TOKEN_SCOPES_MAX * 256)
 #define ERROR_BYTES_MAX 1000
 #define WEBHOOK_NAME_MAX 200
+#define HEADER_BYTES_MAX ((size_t)8000)
 
 static const hw_registry_ops *ops_of(const howdah_bus *bus)
 {
@@ -280,7 +283,66 @@ static int check_url(const char *url, howdah_error *reterr)
     if (skip == 0 || len == skip || url[skip] == '/' || !printable)
         return hw_fail_field(reterr, HOWDAH_INVALID, "url",
                              "must be http:// or https:// and a host, in printable ASCII");
+    /* Programs disagree about where such a host ends, and a password would be shown. */
+    if (memchr(url + skip, '@', strcspn(url + skip, "/?#")) || strchr(url, '\\'))
+        return hw_advise(reterr,
+                         hw_fail_field(reterr, HOWDAH_INVALID, "url",
+                                       "must have no user and password, and no backslash"),
+                         "a header can say who asks: Authorization");
     return HOWDAH_OK;
+}
+
+/* What the sender says itself, or what would change where a request begins and ends. */
+static bool is_reserved(const char *name)
+{
+    static const char *const names[] = {
+        "connection",        "content-length",   "content-type", "expect",     "host",
+        "keep-alive",        "proxy-connection", "te",           "trailer",    "traceparent",
+        "transfer-encoding", "tracestate",       "upgrade",      "user-agent",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(names[i], name) == 0)
+            return true;
+    return strncasecmp(name, "webhook-", 8) == 0;
+}
+
+static int check_header(hw_str raw_name, hw_str raw_value, howdah_error *reterr)
+{
+    static const char token[] = "!#$%&'*+-.^_`|~0123456789"
+                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    hw_buf name = HW_BUF_INIT(HEADER_BYTES_MAX);
+    hw_buf value = HW_BUF_INIT(HEADER_BYTES_MAX);
+    int s;
+
+    hw_json_unescape(raw_name.s, raw_name.len, &name);
+    hw_json_unescape(raw_value.s + 1, raw_value.len - 2, &value);
+    s = hw_buf_check(&name, reterr);
+    if (s >= 0)
+        s = hw_buf_check(&value, reterr);
+    if (s >= 0 && (name.len == 0 || strspn(hw_buf_str(&name), token) != name.len))
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "headers", "a name must be a token of HTTP");
+    if (s >= 0 && is_reserved(hw_buf_str(&name)))
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "headers", "%s is set by the sender",
+                          hw_buf_str(&name));
+    if (s >= 0 && (hw_utf8_has_control(hw_buf_str(&value), value.len)))
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "headers",
+                          "a value must be one line without control characters");
+    hw_buf_done(&name);
+    hw_buf_done(&value);
+    return s;
+}
+
+static int check_headers(hw_str headers, howdah_error *reterr)
+{
+    hw_str name;
+    hw_str value;
+    size_t pos = 0;
+    int s = hw_rule_headers(headers, reterr);
+
+    while (s >= 0 && hw_json_member(headers.s, headers.len, &pos, &name, &value))
+        s = check_header(name, value, reterr);
+    return s;
 }
 
 static int check_webhook(const howdah_webhook_options *o, howdah_error *reterr)
@@ -307,7 +369,7 @@ static int check_webhook(const howdah_webhook_options *o, howdah_error *reterr)
     if (s >= 0 && o->stream)
         s = hw_rule_stream(hw_str_of(o->stream), reterr);
     if (s >= 0 && o->headers)
-        s = hw_rule_headers(hw_str_of(o->headers), reterr);
+        s = check_headers(hw_str_of(o->headers), reterr);
     return s < 0 ? s : hw_rule_numbers(rules, sizeof rules / sizeof *rules, reterr);
 }
 

@@ -266,6 +266,9 @@ static const cli_option serve_options[] = {
     {"idle-timeout", "DURATION", NULL,
      "how long a connection may be without a request, or a client not read (default 75s)", 0},
     {"drain", "DURATION", NULL, "how long an end waits for what runs (default 10s)", 0},
+    {"no-webhooks", NULL, NULL, "send nothing to webhooks", 0},
+    {"webhooks-private", NULL, NULL,
+     "webhooks may lead to addresses that are not public: loopback, private, link-local", 0},
     {"access-log", "off|json|logfmt", "off json logfmt",
      "a line for each request on stderr (default logfmt in a terminal, else json)", 0},
     {"tls-cert", "FILE", NULL, "certificates, PEM: its own first; SIGHUP reads it again", 0},
@@ -280,6 +283,22 @@ static const cli_option serve_options[] = {
     {"stream", "NAME", NULL, "token add: only this stream; with * at the end: those that begin so",
      CLI_REPEATS},
     {"queue", "NAME", NULL, "token add: only this queue; likewise", CLI_REPEATS},
+    CLI_OPTIONS_END};
+
+static const cli_option webhook_options[] = {
+    {"url", "URL", NULL, "set: where events are sent, http:// or https://", 0},
+    {"pattern", "PATTERN", NULL, "set: only types that match: 'order.*' (default: all)", 0},
+    {"stream", "NAME", NULL, "set: only this stream", 0},
+    {"header", "NAME=VALUE", NULL, "set: a header of each request; its value is not shown again",
+     CLI_REPEATS},
+    {"start", "start|end|N", "start end", "set: of a new one, after which event (default end)", 0},
+    {"timeout", "DURATION", NULL, "set: of one request (default 10s)", 0},
+    {"max-retries", "N", NULL, "set: tries after the first one (default 10)", 0},
+    {"retry-delay", "DURATION", NULL, "set: before the second try, then doubled (default 5s)", 0},
+    {"max-retry-delay", "DURATION", NULL, "set: the longest (default 1h)", 0},
+    {"subscription", "NAME", NULL, "set: its subscription (default webhook.NAME)", 0},
+    {"new-secret", NULL, NULL, "set: another secret for one that exists", 0},
+    {"reason", "TEXT", NULL, "disable: why; it is kept", 0},
     CLI_OPTIONS_END};
 
 /* The choices of format stand in the order of face_metrics_form. */
@@ -361,6 +380,15 @@ static const char serve_about[] =
     "A file that does not exist yet is made.  A store that is away for a while is waited for: "
     "requests are answered with 503 meanwhile, and /readyz says what is missing.  SIGTERM ends it "
     "in order: it accepts nothing more, and finishes what runs.";
+
+static const char webhook_about[] =
+    "A webhook is a shared subscription whose events the gateways (howdah serve) send to an "
+    "address, each as a POST with its JSON, signed as Standard Webhooks says.  2xx is an ack; "
+    "anything else is tried again by the subscription's schedule, and after the last try is a dead "
+    "letter (howdah dlq).  410 disables the webhook.\n\n"
+    "set makes one, or changes it as a whole, and prints the secret of a new one: it is not shown "
+    "again.  Filter, start and retries belong to the subscription: one that exists stays as it is. "
+    " rm leaves the subscription with its place (howdah sub rm).";
 
 static const char status_about[] =
     "Cheap enough to run every few seconds: for queues it counts the jobs that wait or are under "
@@ -777,6 +805,18 @@ const cli_command cli_commands[] = {
                   "howdah serve token add shop --may publish,read --pattern 'order.*'",
                   "howdah serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem"},
      .run = cmd_serve},
+    {.name = "webhook",
+     .group = "Maintenance",
+     .summary = "list, set, enable, disable and remove webhooks",
+     .usage = {"webhook ls", "webhook show NAME", "webhook set NAME --url URL [OPTIONS]",
+               "webhook enable NAME", "webhook disable NAME [--reason TEXT]", "webhook rm NAME"},
+     .about = webhook_about,
+     .words = "ls show set enable disable rm",
+     .options = webhook_options,
+     .examples = {"howdah webhook set shop --url https://shop.example/hook --pattern 'order.*'",
+                  "howdah webhook ls", "howdah webhook show shop --json | jq .lag",
+                  "howdah webhook enable shop"},
+     .run = cmd_webhook},
     {.name = "status",
      .group = "Maintenance",
      .summary = "print facts about the bus, its subscriptions and queues",

@@ -58,6 +58,7 @@ int cmd_unbind(struct cli_context *cli, int argc, char **argv);
 int cmd_bindings(struct cli_context *cli, int argc, char **argv);
 int cmd_import(struct cli_context *cli, int argc, char **argv);
 int cmd_serve(struct cli_context *cli, int argc, char **argv);
+int cmd_webhook(struct cli_context *cli, int argc, char **argv);
 int cmd_metrics(struct cli_context *cli, int argc, char **argv);
 int cmd_status(struct cli_context *cli, int argc, char **argv);
 int cmd_doctor(struct cli_context *cli, int argc, char **argv);

@@ -53,6 +53,14 @@ gw_handler gw_dead_letters_redrive;
 gw_handler gw_dead_letters_discard;
 gw_handler gw_verify;
 gw_handler gw_doctor;
+/* hooks_admin.c */
+gw_handler gw_webhooks_list;
+gw_handler gw_webhook_show;
+gw_handler gw_webhook_put;
+gw_handler gw_webhook_remove;
+gw_handler gw_webhook_enable;
+gw_handler gw_webhook_disable;
+gw_handler gw_webhook_test;
 /* queues.c */
 gw_handler gw_queues;
 gw_handler gw_queue_show;

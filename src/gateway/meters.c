@@ -91,6 +91,11 @@ void gw_meters_free(gw_meters *m)
 
 /* ------------------------------------------------------------------ counting */
 
+void gw_meters_count(gw_meters *m, gw_meter meter, int64_t n)
+{
+    add(&m->meters[meter], n);
+}
+
 void gw_count(const gw_request *r, gw_meter meter, int64_t n)
 {
     add(&r->gateway->meters->meters[meter], n);

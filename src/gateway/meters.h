@@ -39,6 +39,11 @@ struct gw_request;
     X(JOBS_RETRIED, "howdah_gateway_jobs_retried_total", "Jobs that workers want to try again")    \
     X(JOBS_RELEASED, "howdah_gateway_jobs_released_total", "Jobs that workers gave back")          \
     X(JOBS_EXTENDED, "howdah_gateway_jobs_extended_total", "Leases that workers made longer")      \
+    X(WEBHOOKS_SENT, "howdah_gateway_webhooks_sent_total", "Events that endpoints have taken")     \
+    X(WEBHOOKS_FAILED, "howdah_gateway_webhooks_failed_total",                                     \
+      "Requests to endpoints that came to nothing")                                                \
+    X(WEBHOOKS_DISABLED, "howdah_gateway_webhooks_disabled_total",                                 \
+      "Webhooks that were disabled because their endpoint said so")                                \
     X(OUTCOMES_UNKNOWN, "howdah_gateway_outcomes_unknown_total",                                   \
       "Requests of which nobody knows whether they were stored")
 
@@ -55,6 +60,8 @@ void gw_meters_free(gw_meters *meters);
 
 /* From a handler. */
 void gw_count(const struct gw_request *r, gw_meter meter, int64_t n);
+/* From where there is no request. */
+void gw_meters_count(gw_meters *meters, gw_meter meter, int64_t n);
 /* A problem is what the client gets. */
 void gw_meters_problem(gw_meters *meters, const howdah_error *err);
 /* The first byte of the answer can be sent; and nothing more will be. */

@@ -92,6 +92,18 @@ static const row rows[] = {
     {"Verdict", "ok:boolean! outcome:string!"},
     {"Binding", "queue:string! pattern:string!"},
     {"Bindings", "bindings:[]#Binding!"},
+    {"NewWebhook",
+     "url:string! subscription:string pattern:string? stream:string? headers:object? start:any "
+     "timeout:any max_retries:integer retry_delay:any max_retry_delay:any new_secret:boolean"},
+    {"Webhook",
+     "name:string! url:string! subscriber_id:string! pattern:string? stream:string? "
+     "headers:object? start:string! timeout_ms:integer! max_retries:integer! "
+     "retry_delay_ms:integer! max_retry_delay_ms:integer! enabled:boolean! reason:string? "
+     "disabled_at:string? created_at:string! changed_at:string! tried_at:string? "
+     "last_status:integer? last_error:string? state:string? lag:integer? dead_letters:integer? "
+     "secret:string"},
+    {"Webhooks", "webhooks:[]#Webhook!"},
+    {"Tested", "ok:boolean! status:integer? error:string? duration_ms:integer!"},
     {"DeadLetter", "id:integer! source:string! error:string? attempts:integer!"},
     {"DeadLetters", "dead_letters:[]#DeadLetter! last:integer?"},
     {"Redrive", "ids:[]integer subscription:string? queue:string?"},

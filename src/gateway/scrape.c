@@ -12,6 +12,7 @@
 #include "gateway/handlers.h"
 #include "gateway/meters.h"
 #include "gateway/server.h"
+#include "gateway/session.h"
 
 #define KEEP_MS 1000
 /* I2: of one question, and of all of them.  A monitor waits 10 s by default. */
@@ -36,29 +37,6 @@ struct gw_scrape {
     int64_t kept_until_ms;
     bool away; /* was said in the log */
 };
-
-/* ------------------------------------------------------------------- settings */
-
-/* Those of the gateway, but nobody waits for as long as a request may. */
-static int take_settings(gw_scrape *scrape, howdah_error *reterr)
-{
-    howdah_setting_info info = HOWDAH_SETTING_INFO_INIT;
-    int s = howdah_settings_new(&scrape->settings, reterr);
-
-    for (size_t i = 0; s >= 0 && howdah_settings_describe(i, &info) == HOWDAH_OK; i++) {
-        const char *value = howdah_settings_get(scrape->gateway->options.settings, info.key);
-
-        if (value)
-            s = howdah_settings_set(scrape->settings, info.key, value, reterr);
-    }
-    if (s >= 0)
-        s = howdah_settings_set(scrape->settings, "connect_timeout", CONNECT_TIMEOUT, reterr);
-    if (s >= 0)
-        s = howdah_settings_set(scrape->settings, "busy_timeout", CONNECT_TIMEOUT, reterr);
-    if (s >= 0)
-        s = howdah_settings_set(scrape->settings, "statement_timeout", STATEMENT_TIMEOUT, reterr);
-    return s;
-}
 
 /* -------------------------------------------------------------------- the store */
 
@@ -195,6 +173,7 @@ int gw_metrics(gw_request *r, howdah_bus *bus, howdah_error *reterr)
 
 int gw_scrape_new(struct gw_gateway *gateway, gw_scrape **ret_scrape, howdah_error *reterr)
 {
+    const gw_session_limits limits = {CONNECT_TIMEOUT, STATEMENT_TIMEOUT};
     gw_scrape *scrape = hw_calloc(1, sizeof *scrape);
     int s;
 
@@ -203,7 +182,7 @@ int gw_scrape_new(struct gw_gateway *gateway, gw_scrape **ret_scrape, howdah_err
     scrape->gateway = gateway;
     (void)pthread_mutex_init(&scrape->lock, NULL);
     (void)pthread_cond_init(&scrape->some, NULL);
-    s = take_settings(scrape, reterr);
+    s = gw_session_settings(gateway, &limits, &scrape->settings, reterr);
     if (s >= 0 && pthread_create(&scrape->thread, NULL, work, scrape) != 0)
         s = hw_fail(reterr, HOWDAH_FAILED, "no thread could be started");
     scrape->started = s >= 0;

@@ -656,6 +656,8 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
         s = gw_scrape_new(g, &g->scrape, reterr);
     if (s >= 0)
         s = prepare_access(g, reterr);
+    if (s >= 0 && options->webhooks && !options->read_only)
+        s = gw_webhooks_new(g, &g->webhooks, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -727,6 +729,7 @@ void gw_stop(gw_gateway *g)
     if (!g)
         return;
     atomic_store(&g->stopping, true);
+    gw_webhooks_end(g->webhooks, hw_clock_mono_ms() + g->options.drain_ms);
     if (g->daemon) {
         fd = MHD_quiesce_daemon(g->daemon);
         /* Nobody is let in any more.  It is closed at the end: libmicrohttpd still knows it.  A
@@ -746,6 +749,7 @@ void gw_stop(gw_gateway *g)
         if (fd >= 0)
             (void)close(fd);
     }
+    gw_webhooks_free(g->webhooks);
     howdah_publisher_free(atomic_load(&g->publisher));
     gw_relay_free(g->relay);
     gw_scrape_end(g->scrape);

@@ -22,6 +22,7 @@
 #include "gateway/tls.h"
 #include "gateway/tokens.h"
 #include "gateway/waiting.h"
+#include "gateway/webhooks.h"
 
 /* Of all bodies and answers that are held at the same time. */
 #define GW_HELD_BYTES_MAX ((size_t)256 * 1024 * 1024)
@@ -42,6 +43,7 @@ struct gw_gateway {
     gw_tokens *tokens;
     gw_attempts *attempts;
     gw_tls *tls; /* NULL: none */
+    gw_webhooks *webhooks; /* NULL: it sends none */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
     bool closed;          /* and none begins any more */

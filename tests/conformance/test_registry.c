@@ -296,8 +296,15 @@ static void two_webhooks_have_two_subscriptions(void **state)
 
 static void what_is_no_webhook_is_refused(void **state)
 {
-    static const char *const urls[] = {"ftp://x/",    "https://", "http:///x",
-                                       "https://a b", "x",        "https://\xc3\xa4"};
+    static const char *const urls[] = {"ftp://x/",       "https://",    "http:///x",
+                                       "https://a b",    "x",           "https://\xc3\xa4",
+                                       "https://u:p@x/", "https://u@x", "http://a\\b/"};
+    static const char *const headers[] = {"[]",
+                                          "{\"A\":1}",
+                                          "{\"Host\":\"b\"}",
+                                          "{\"Webhook-Id\":\"1\"}",
+                                          "{\"a b\":\"c\"}",
+                                          "{\"A\":\"b\\r\\nC: d\"}"};
     cf *c = *state;
     howdah_bus *admin = cf_open_admin(c);
     howdah_webhook_options o = webhook("a");
@@ -308,9 +315,12 @@ static void what_is_no_webhook_is_refused(void **state)
         assert_int_equal(howdah_webhook_set(admin, &o, secret, &cf_error), HOWDAH_INVALID);
         assert_string_equal(cf_error.field, "url");
     }
-    o = webhook("a");
-    o.headers = "[]";
-    assert_int_equal(howdah_webhook_set(admin, &o, secret, &cf_error), HOWDAH_INVALID);
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        o = webhook("a");
+        o.headers = headers[i];
+        assert_int_equal(howdah_webhook_set(admin, &o, secret, &cf_error), HOWDAH_INVALID);
+        assert_string_equal(cf_error.field, "headers");
+    }
     o = webhook("a");
     o.timeout_ms = 99;
     assert_int_equal(howdah_webhook_set(admin, &o, secret, &cf_error), HOWDAH_INVALID);

@@ -159,6 +159,8 @@ static int take_options(serving *v, gw_options *o, howdah_error *reterr)
                       .idle_ms = 75000,
                       .drain_ms = 10000,
                       .read_only = cli_args_has(args, "read-only"),
+                      .webhooks = !cli_args_has(args, "no-webhooks"),
+                      .webhooks_private = cli_args_has(args, "webhooks-private"),
                       .log = on_log,
                       .log_ctx = v};
     if (s >= 0)
