@@ -353,7 +353,8 @@ static const char metrics_about[] =
     "The log, holes and who keeps them open, each subscription's lag and state, each queue's jobs "
     "and the age of the oldest: the same as GET /metrics of a gateway, without what only a gateway "
     "knows.  At most 500 subscriptions and 500 queues have lines of their own, those with the most "
-    "to do; the others are summed up as \"(other)\".  With --output the file is replaced as a whole, "
+    "to do; the others are summed up as \"(other)\".  With --output the file is replaced as a "
+    "whole, "
     "and when the store cannot be asked it says howdah_up 0, and the exit code why.";
 
 static const char verify_about[] =

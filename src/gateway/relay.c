@@ -330,8 +330,8 @@ static bool is_heard(gw_relay *relay)
     return heard;
 }
 
-/* What is there now, in one go: listeners are woken once for all of it.  Who has joined since it was
-   asked whether somebody is there falls out of the ring, and reads for himself. */
+/* What is there now, in one go: listeners are woken once for all of it.  Who has joined since it
+   was asked whether somebody is there falls out of the ring, and reads for himself. */
 static int take_batch(gw_relay *relay, hw_buf *text, howdah_error *reterr)
 {
     gw_frame batch[BATCH];
