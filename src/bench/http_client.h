@@ -31,7 +31,7 @@ typedef enum bench_http_state {
 
 typedef struct bench_http_answer {
     bench_http_state state;
-    int http_status;   /* 0: its line has not come yet */
+    int http_status; /* 0: its line has not come yet */
     int64_t left;
     bool chunked;
     char line[96]; /* of a head or a chunk; what is longer is cut off */

@@ -141,8 +141,8 @@ static int spawn(bench_gateway *g, const bench_site *site, const variables *envi
 {
     char connections[32];
     char streams[32];
-    const char *const arguments[] = {"howdah", "serve", "--listen",    "127.0.0.1:0",
-                                     "--json", "--access-log", "off",   "--streams",
+    const char *const arguments[] = {"howdah", "serve",         "--listen",  "127.0.0.1:0",
+                                     "--json", "--access-log",  "off",       "--streams",
                                      streams,  "--connections", connections, NULL};
     pid_t parent = getpid();
     sigset_t all;

@@ -45,10 +45,10 @@ typedef struct listener {
 
 #define LINE_IS_OTHER SIZE_MAX
 
-typedef struct audience {
+typedef struct hall {
     const bench_site *site;
     listener *listeners;
-    size_t n;      /* opened so far */
+    size_t n;       /* opened so far */
     size_t lagging; /* not open yet, or without the last event */
     int64_t posted;
     int epoll;
@@ -56,7 +56,7 @@ typedef struct audience {
     bench_load load;
     hw_buf request;
     char bytes[READ_BYTES];
-} audience;
+} hall;
 
 /* --------------------------------------------------------------- one listener */
 
@@ -79,12 +79,12 @@ static void take_text(void *ctx, const char *bytes, size_t n)
     }
 }
 
-static bool lags(const audience *a, const listener *l)
+static bool lags(const hall *a, const listener *l)
 {
     return !l->open || l->had < a->posted;
 }
 
-static int hear(audience *a, listener *l, howdah_error *reterr)
+static int hear(hall *a, listener *l, howdah_error *reterr)
 {
     bool lagged = lags(a, l);
     ssize_t n = recv(l->fd, a->bytes, sizeof a->bytes, MSG_DONTWAIT);
@@ -110,7 +110,7 @@ static int hear(audience *a, listener *l, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-static int open_listener(audience *a, howdah_error *reterr)
+static int open_listener(hall *a, howdah_error *reterr)
 {
     static const char request[] = "GET /v1/events/live HTTP/1.1\r\nHost: localhost\r\n"
                                   "Accept: text/event-stream\r\n\r\n";
@@ -132,7 +132,7 @@ static int open_listener(audience *a, howdah_error *reterr)
 /* ------------------------------------------------------------- all of them */
 
 /* What has come, or until something comes, for a tick at most. */
-static int hear_some(audience *a, howdah_error *reterr)
+static int hear_some(hall *a, howdah_error *reterr)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     int n = epoll_wait(a->epoll, events, EVENTS_AT_ONCE, TICK_MS);
@@ -145,7 +145,7 @@ static int hear_some(audience *a, howdah_error *reterr)
     return s;
 }
 
-static int await_all(audience *a, howdah_error *reterr)
+static int await_all(hall *a, howdah_error *reterr)
 {
     int64_t until_ms = hw_clock_end_ms(STEP_MS);
     int s = HOWDAH_OK;
@@ -159,7 +159,7 @@ static int await_all(audience *a, howdah_error *reterr)
     return s;
 }
 
-static int gather(cli_context *cli, audience *a, howdah_error *reterr)
+static int gather(cli_context *cli, hall *a, howdah_error *reterr)
 {
     size_t wanted = (size_t)a->site->plan->clients;
     cli_progress progress;
@@ -177,7 +177,7 @@ static int gather(cli_context *cli, audience *a, howdah_error *reterr)
     return s;
 }
 
-static int post_event(audience *a, howdah_error *reterr)
+static int post_event(hall *a, howdah_error *reterr)
 {
     int64_t version;
     hw_str data;
@@ -189,15 +189,15 @@ static int post_event(audience *a, howdah_error *reterr)
     hw_buf_printf(&a->request, "{\"stream\":\"%s\",\"type\":\"" BENCH_TYPE "\",\"data\":%.*s}",
                   bench_load_stream(&a->load).s, (int)data.len, data.s);
     s = hw_buf_check(&a->request, reterr);
-    return s < 0 ? s
-                 : bench_http_ask(a->http, "POST", "/v1/events",
-                                  "Content-Type: application/json\r\n",
-                                  (hw_str){hw_buf_str(&a->request), a->request.len}, NULL, NULL,
-                                  reterr);
+    return s < 0
+               ? s
+               : bench_http_ask(a->http, "POST", "/v1/events", "Content-Type: application/json\r\n",
+                                (hw_str){hw_buf_str(&a->request), a->request.len}, NULL, NULL,
+                                reterr);
 }
 
 /* I1. */
-static int tell(audience *a, howdah_error *reterr)
+static int tell(hall *a, howdah_error *reterr)
 {
     int s = post_event(a, reterr);
 
@@ -207,7 +207,7 @@ static int tell(audience *a, howdah_error *reterr)
 }
 
 /* The first one is not counted: it finds caches cold. */
-static int tell_all(audience *a, bench_listening *sum, howdah_error *reterr)
+static int tell_all(hall *a, bench_listening *sum, howdah_error *reterr)
 {
     int64_t until_us = hw_clock_mono_us() + a->site->plan->ms * 1000;
     int64_t begun_us = 0;
@@ -234,7 +234,7 @@ static int tell_all(audience *a, bench_listening *sum, howdah_error *reterr)
 }
 
 /* Comments that come now and then are heard, too: nobody here is a slow client. */
-static int sit(audience *a, bench_listening *sum, howdah_error *reterr)
+static int sit(hall *a, bench_listening *sum, howdah_error *reterr)
 {
     int64_t begun_us = hw_clock_mono_us();
     int s = HOWDAH_OK;
@@ -245,7 +245,7 @@ static int sit(audience *a, bench_listening *sum, howdah_error *reterr)
     return s;
 }
 
-static int begin(audience *a, howdah_error *reterr)
+static int begin(hall *a, howdah_error *reterr)
 {
     const bench_plan *plan = a->site->plan;
     int s = bench_load_init(&a->load, 0, (size_t)plan->streams, (size_t)plan->payload, reterr);
@@ -261,7 +261,7 @@ static int begin(audience *a, howdah_error *reterr)
     return bench_http_open(bench_gateway_address(a->site->gateway), &a->http, reterr);
 }
 
-static void end(audience *a)
+static void end(hall *a)
 {
     for (size_t i = 0; i < a->n; i++)
         (void)close(a->listeners[i].fd);
@@ -275,7 +275,7 @@ static void end(audience *a)
 }
 
 /* Before memory is looked at, an event has gone through the gateway: its sessions are open. */
-static int listen_all(cli_context *cli, audience *a, bench_listening *sum, howdah_error *reterr)
+static int listen_all(cli_context *cli, hall *a, bench_listening *sum, howdah_error *reterr)
 {
     const bench_gateway *gateway = a->site->gateway;
     int64_t cpu_us;
@@ -286,8 +286,7 @@ static int listen_all(cli_context *cli, audience *a, bench_listening *sum, howda
         s = gather(cli, a, reterr);
     cpu_us = bench_gateway_cpu_us(gateway);
     if (s >= 0)
-        s = a->site->plan->over == BENCH_OVER_LIVE ? tell_all(a, sum, reterr)
-                                                   : sit(a, sum, reterr);
+        s = a->site->plan->over == BENCH_OVER_LIVE ? tell_all(a, sum, reterr) : sit(a, sum, reterr);
     sum->cpu_us = bench_gateway_cpu_us(gateway) - cpu_us;
     sum->memory = bench_gateway_memory(gateway);
     return s;
@@ -296,7 +295,7 @@ static int listen_all(cli_context *cli, audience *a, bench_listening *sum, howda
 int bench_http_listen(cli_context *cli, const bench_site *site, bench_listening *ret_listening,
                       howdah_error *reterr)
 {
-    audience *a = hw_calloc(1, sizeof *a);
+    hall *a = hw_calloc(1, sizeof *a);
     int s;
 
     if (!a)
@@ -345,8 +344,9 @@ static void report_text(cli_out *out, const bench_site *site, const bench_listen
     cli_out_printf(out, ": %lld client%s, payloads of %lld bytes\n", (long long)plan->clients,
                    plan->clients == 1 ? "" : "s", (long long)plan->payload);
     if (plan->over == BENCH_OVER_LIVE)
-        cli_out_printf(out, "the last one has an event: p50 %.3f ms, p99 %.3f ms, at most %.3f ms;"
-                            " %lld events\n",
+        cli_out_printf(out,
+                       "the last one has an event: p50 %.3f ms, p99 %.3f ms, at most %.3f ms;"
+                       " %lld events\n",
                        bench_histogram_ms(&r->heard, 0.5), bench_histogram_ms(&r->heard, 0.99),
                        (double)r->slowest_us / 1e3, (long long)r->events);
     if (r->memory >= 0 && r->memory_before >= 0)

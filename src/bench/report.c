@@ -271,7 +271,8 @@ static void text_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ", a log of %s events", count);
     else if (plan->kind == BENCH_GROUP_READ)
         cli_out_printf(out, ", through %s, %lld events, batches of %s",
-                       plan->http ? "a gateway" : bench_through_names[plan->through], (long long)plan->events, count);
+                       plan->http ? "a gateway" : bench_through_names[plan->through],
+                       (long long)plan->events, count);
     else if (plan->kind == BENCH_QUEUE)
         cli_out_printf(out, ", %lld jobs at a time, batches of %s", (long long)plan->jobs, count);
     else if (plan->kind == BENCH_LATENCY)

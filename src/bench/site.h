@@ -132,12 +132,12 @@ typedef struct bench_site {
     const bench_backend *backend;
     const bench_plan *plan;
     const howdah_settings *settings;
-    char *url;                   /* of the buses */
-    char *place;                 /* the schema, or the file */
-    char *ceiling;               /* the ceiling's table, or its file */
-    bool one_time;               /* asof: the client writes to the table that knows one time only */
+    char *url;     /* of the buses */
+    char *place;   /* the schema, or the file */
+    char *ceiling; /* the ceiling's table, or its file */
+    bool one_time; /* asof: the client writes to the table that knows one time only */
     struct bench_gateway *gateway; /* http: that is up; NULL elsewhere */
-    howdah_publisher *publisher; /* append: that all clients share; NULL: each has a bus */
+    howdah_publisher *publisher;   /* append: that all clients share; NULL: each has a bus */
     /* fanout: a second bus, which nobody listens to. */
     char *quiet_url;
     howdah_settings *quiet_settings;

@@ -22,6 +22,9 @@
 #define BATCH_BYTES ((size_t)1024 * 1024)
 /* So long after somebody wanted to join there are frames, also when nobody listens. */
 #define WANTED_MS 60000
+/* And while nobody listens, and no request waits, it rests so long after what it has read: a busy
+   log is then read in larger parts. */
+#define UNHEARD_MS 20
 #define BEAT_MS 15000 /* a client hears something at least so often */
 
 struct gw_relay {
@@ -328,8 +331,8 @@ static bool is_heard(gw_relay *relay)
     return heard;
 }
 
-/* What is there now, in one go: listeners are woken once for all of it.  Who has joined since it was
-   asked whether somebody is there falls out of the ring, and reads for himself. */
+/* What is there now, in one go: listeners are woken once for all of it.  Who has joined since it
+   was asked whether somebody is there falls out of the ring, and reads for himself. */
 static int take_batch(gw_relay *relay, hw_buf *text, howdah_error *reterr)
 {
     gw_frame batch[BATCH];
@@ -368,6 +371,8 @@ static int take_batch(gw_relay *relay, hw_buf *text, howdah_error *reterr)
     gw_relay_unlock(relay);
     if (n > 0)
         gw_waiting_wake(relay->gateway->waiting);
+    if (!heard && n > 0 && s == HOWDAH_END && gw_waiting_count(relay->gateway->waiting) == 0)
+        hw_clock_sleep_ms(UNHEARD_MS);
     return s;
 }
 

@@ -313,7 +313,8 @@ static int parse_plan(cli_context *cli, bench_over over, bench_plan *plan, howda
                     : plan->kind == BENCH_GROUP_READ ? GROUP_STREAMS_DEFAULT
                                                      : BENCH_STREAMS_DEFAULT;
     plan->batch = plan->http && strstr(over_http[over].size, "batch") ? HTTP_BATCH_DEFAULT
-                  : plan->kind == BENCH_APPEND_BATCH || plan->kind == BENCH_GROUP_READ ? BATCH_DEFAULT
+                  : plan->kind == BENCH_APPEND_BATCH || plan->kind == BENCH_GROUP_READ
+                      ? BATCH_DEFAULT
                   : plan->kind == BENCH_QUEUE ? QUEUE_BATCH_DEFAULT
                   : plan->kind == BENCH_ASOF  ? QUEUE_BATCH_DEFAULT
                                               : 1;
