@@ -69,6 +69,8 @@ class Face:
         event = w.pop("id")
         if "correction_id" in w:
             w["id"] = w.pop("correction_id")
+        if "retract" in w:
+            w["retraction"] = w.pop("retract")
         return self.ask("POST", "/v1/events/%s/corrections" % quote(event), scenario.body_of(w))
 
     def do_as_of(self, w):

@@ -30,7 +30,7 @@ def literal(value):
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value)
+        return "'%d'" % value  # of whatever type the parameter is
     if isinstance(value, (dict, list)):
         value = scenario.compact(value)
     if not isinstance(value, str):
@@ -157,7 +157,8 @@ class Face:
         expect = w.pop("expect", None)
         if expect is not None:
             w["expected_version"] = {"any": -1, "none": 0, "exists": -2}.get(expect, expect)
-        stream = w.get("stream")
+        stream = w.setdefault("stream", None)
+        w.setdefault("type", None)
         row = self.row("SELECT * FROM " + call("append", self.payload(w)))
         return dict(row, id=row["event_id"], stream=stream)
 
@@ -189,9 +190,11 @@ class Face:
         return found[0]
 
     def do_trace(self, w):
-        return {"events": self.rows("SELECT t.depth, e.* FROM howdah.causation_tree(%s) WITH ORDINALITY"
-                                    " AS t(depth, event_id, i), howdah.read_ids(ARRAY[t.event_id]) AS e ORDER BY t.i"
-                                    % literal(w["id"]))}
+        rows = self.rows("SELECT t.depth, e.* FROM howdah.causation_tree(%s) WITH ORDINALITY AS t(depth, event_id, i),"
+                         " howdah.read_ids(ARRAY[t.event_id]) AS e ORDER BY t.i" % literal(w["id"]))
+        if not rows:
+            raise scenario.Refusal("NOT_FOUND", "no row")
+        return {"events": rows}
 
     def do_correct(self, w):
         names = {"id": "event_id", "correction_id": "id", "expect_revision": "expected_revision"}

@@ -100,7 +100,7 @@ def fill(value, variables):
     if isinstance(value, list):
         return [fill(item, variables) for item in value]
     if isinstance(value, dict):
-        filled = {key: fill(item, variables) for key, item in value.items()}
+        filled = {fill(key, variables): fill(item, variables) for key, item in value.items()}
         if "data" in filled:
             filled["data_text"] = compact(filled.pop("data"))
         return filled
