@@ -133,6 +133,10 @@ class Face:
     def row(self, query):
         return self.rows(query)[0]
 
+    def done(self, function):
+        self.sql("SELECT " + function)
+        return {}
+
     def value(self, query):
         return self.row("SELECT %s AS value" % query)["value"]
 
@@ -279,17 +283,17 @@ class Face:
         return self.held(call("release_batch", w, {"name": "subscriber"}))
 
     def do_pause(self, w):
-        return self.sql("SELECT " + call("subscription_pause", w, {"name": "subscriber"})) and {}
+        return self.done(call("subscription_pause", w, {"name": "subscriber"}))
 
     def do_resume(self, w):
-        return self.sql("SELECT " + call("subscription_resume", w, {"name": "subscriber"})) and {}
+        return self.done(call("subscription_resume", w, {"name": "subscriber"}))
 
     def do_reset(self, w):
         w["to"] = str(w["to"])
-        return self.sql("SELECT " + call("subscription_reset", w, {"name": "subscriber", "to": "start"})) and {}
+        return self.done(call("subscription_reset", w, {"name": "subscriber", "to": "start"}))
 
     def do_remove(self, w):
-        return self.sql("SELECT " + call("subscription_remove", w, {"name": "subscriber"})) and {}
+        return self.done(call("subscription_remove", w, {"name": "subscriber"}))
 
     def do_dead_letters(self, w):
         if "queue" not in w:
@@ -369,12 +373,12 @@ class Face:
                 raise scenario.Unsayable("SQL has no parameter for a setting that does not exist")
             given[key + "_ms" if SETTINGS[key] else key] = milliseconds(value) if SETTINGS[key] else (
                 value if key == "hold_key" else int(value))
-        return self.sql("SELECT " + call("queue_set", given)) and {}
+        return self.done(call("queue_set", given))
 
     def set_paused(self, w, paused):
         if not self.rows("SELECT * FROM howdah.queue_states(%s)" % literal(w["queue"])):
             raise scenario.Unsayable("queue_set() makes a queue that does not exist")
-        return self.sql("SELECT " + call("queue_set", {"queue": w["queue"], "paused": paused})) and {}
+        return self.done(call("queue_set", {"queue": w["queue"], "paused": paused}))
 
     def do_pause_queue(self, w):
         return self.set_paused(w, True)

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "gateway"))
 import gateway  # noqa: E402  (its place is known only now)
 import scenario  # noqa: E402
 
-LONG_S = 60  # "eventually"
+LONG_S = 20  # "eventually"
 KNOWN = {"do", "with", "verdict", "field", "actual_version", "actual_revision", "event_index", "answer", "eventually"}
 
 unsaid = {}  # why: how many steps
