@@ -110,6 +110,9 @@ AS $howdah$
 DECLARE
     t constant record := @schema@.group_token_parts(token);
 BEGIN
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     RETURN CASE t.kind WHEN 'l' THEN @schema@.group_lot_ack(g, t.number, t.fence, upto)
                        ELSE @schema@.group_retry_ack(g, t.number, t.fence, upto) END;
 END
@@ -226,6 +229,9 @@ BEGIN
     IF sequence IS NULL OR after_ms < 0 OR after_ms > 315360000000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'nack: must name an event of the batch, and 0 ms to 10 years';
     END IF;
+    IF NOT g.in_place THEN
+        RETURN 'lost'; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     IF t.kind = 'r' THEN
         SELECT k.* INTO r FROM @schema@.group_retries AS k
         WHERE k.group_id = g.group_id AND k.retry = t.number AND k.token = t.fence FOR UPDATE;
@@ -325,6 +331,9 @@ BEGIN
     IF lease IS NULL OR lease < interval '1 millisecond' OR lease > interval '24 hours' THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'lease: must be 1 ms to 24 hours';
     END IF;
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     IF t.kind = 'l' THEN
         UPDATE @schema@.group_lots AS k SET until = clock_timestamp() + lease
         WHERE k.group_id = g.group_id AND k.lot = t.number AND k.token = t.fence;
@@ -354,6 +363,9 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     t constant record := @schema@.group_token_parts(token);
 BEGIN
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     IF t.kind = 'l' THEN
         UPDATE @schema@.group_lots AS k
         SET until = '-infinity', attempts = k.attempts - CASE WHEN k.taken > 0 THEN 1 ELSE 0 END, taken = 0, token = 0
@@ -385,6 +397,9 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     t constant record := @schema@.group_token_parts(token);
 BEGIN
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     IF t.kind = 'l' THEN
         UPDATE @schema@.group_lots AS k
         SET taken = x.n, last = upto
