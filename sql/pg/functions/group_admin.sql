@@ -156,7 +156,7 @@ $howdah$;
 -- subscribe(subscriber, pattern, stream, start, ...) -> boolean
 --
 -- Makes a shared subscription: a group whose members fetch() and ack().  True: it is new.  One that exists is left as
--- it is, and has to have the same filter; one that is not shared, and that no process runs, becomes shared, and goes on where it is.
+-- it is, and has to have the filter that is named, if one is; one that is not shared, and that no process runs, becomes shared, and goes on where it is.
 --
 --   pattern, stream, originals   which events: of these types, of this stream, no corrections; NULL: all
 --   start                        start, end, a number (events after it), or a moment (recorded then or later)
@@ -191,11 +191,11 @@ BEGIN
     PERFORM @schema@.subscribe_problem(subscriber, pattern, stream, key, on_fail, max_retries, retry_delay, max_retry_delay,
                                        ordering, gap_policy, gap_timeout, lanes);
     SELECT k.* INTO s FROM @schema@.subscriptions AS k WHERE k.subscriber_id = subscriber;
-    IF FOUND AND (s.pattern, s.stream, s.originals)
-                 IS DISTINCT FROM (subscribe.pattern, subscribe.stream, coalesce(subscribe.originals, false)) THEN
+    IF FOUND AND (subscribe.pattern <> coalesce(s.pattern, '') OR subscribe.stream <> coalesce(s.stream, '')
+                  OR subscribe.originals AND NOT s.originals) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH003',
             MESSAGE = format('the subscription %s is shared with another filter', subscriber),
-            HINT = 'join with its pattern and stream, or use another name';
+            HINT = 'join with its pattern and stream (howdah sub show), or use another name';
     END IF;
     IF EXISTS (SELECT FROM @schema@.groups AS k WHERE k.subscriber_id = subscriber) THEN
         RETURN false;
