@@ -1,7 +1,9 @@
 """The command: each step is a process."""
 import os
 import re
+import shlex
 import subprocess
+import sys
 
 import gateway
 import scenario
@@ -9,6 +11,7 @@ import scenario
 # Exit code: what it can mean.  MISUSE is what the command itself does not understand.
 CODES = {2: ["INVALID", "MISUSE"], 3: ["CONFLICT", "ID_REUSED"], 4: ["NOT_FOUND"], 6: ["INVALID", "LIMIT"],
          7: ["LOST"]}
+HANDLER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "handler.py")
 TOKENS = "the command runs handlers: it hands no token out"
 UNSAYABLE = {do: TOKENS for do in ("fetch", "ack", "nack", "extend", "release", "claim", "complete", "fail", "retry",
                                    "extend_job", "release_job")}
@@ -90,6 +93,15 @@ class Face:
         words = header_words(w.pop("headers")) if "headers" in w else []
         text = w.pop("data_text", None)
         return words, text
+
+    def handled(self, key, *words):
+        """The lines that a handler was given."""
+        seen = os.path.join(gateway.folder(), "seen")
+        with open(seen, "w", encoding="utf-8"):
+            pass
+        self.command(*words, "--exec-lines", shlex.join([sys.executable, HANDLER, key, seen]))
+        with open(seen, encoding="utf-8") as file:
+            return scenario.lines(file.read())
 
     # ---- the log
 
@@ -188,7 +200,13 @@ class Face:
     def do_discard(self, w):
         return self.dead_letters_set("discard", w)
 
+    def do_handle(self, w):
+        return {"events": self.handled("global_sequence", "subscribe", w["name"], "--shared", "--until-caught-up")}
+
     # ---- queues
+
+    def do_work(self, w):
+        return {"jobs": self.handled("id", "work", w["queue"], "--until-empty")}
 
     def do_push(self, w):
         queue = w.pop("queue")

@@ -87,6 +87,48 @@ def body_of(arguments, leave_out=()):
     return rest[:-1] + ("," if len(rest) > 2 else "") + '"data":' + data + "}"
 
 
+# ---- a member and a worker, of the smaller steps
+
+def fails(given):
+    """Whether a handler of this suite fails it."""
+    return isinstance(given.get("data"), dict) and bool(given["data"].get("fail"))
+
+
+def handle(face, arguments):
+    """A member takes what there is, until there is nothing."""
+    name = {"name": arguments["name"]}
+    seen = []
+    while True:
+        batch = face.run("fetch", name)
+        if not batch["events"]:
+            return {"events": seen}
+        held = dict(name, token=batch["token"])
+        failed = [event["global_sequence"] for event in batch["events"] if fails(event)]
+        seen += batch["events"]
+        for sequence in failed:
+            face.run("nack", dict(held, global_sequence=sequence, error="failed on purpose"))
+        try:
+            face.run("ack", held)
+        except Refusal as refusal:  # with a failure, a batch that was tried again is over
+            if "LOST" not in refusal.codes or not failed:
+                raise
+
+
+def work(face, arguments):
+    """A worker does what there is, until there is nothing."""
+    seen = []
+    while True:
+        jobs = face.run("claim", {"queue": arguments["queue"], "max": 1})["jobs"]
+        if not jobs:
+            return {"jobs": seen}
+        seen += jobs
+        held = {"id": jobs[0]["id"], "token": jobs[0]["token"]}
+        if fails(jobs[0]):
+            face.run("fail", dict(held, error="failed on purpose"))
+        else:
+            face.run("complete", held)
+
+
 # ---- what is given
 
 def fill(value, variables):
