@@ -176,8 +176,8 @@ static void run_line(howdah_bus *bus, hw_str line, hw_buf *out)
     action_fn *run;
     int status = HOWDAH_OK;
 
-    if (!hw_json_valid(line.s, line.len, HW_JSON_DEPTH_MAX, NULL) ||
-        !given(&whole, "do", &name) || !given(&whole, "with", &s.with)) {
+    if (!hw_json_valid(line.s, line.len, HW_JSON_DEPTH_MAX, NULL) || !given(&whole, "do", &name) ||
+        !given(&whole, "with", &s.with)) {
         hw_buf_puts(out, "{\"unsayable\":\"the line\"}\n");
         return;
     }

@@ -112,8 +112,8 @@ static int release(step *s, howdah_error *reterr)
 
 static int do_pause(step *s, howdah_error *reterr)
 {
-    return howdah_subscription_pause(s->bus, text_arg(s, "name", NULL),
-                                     text_arg(s, "reason", NULL), reterr);
+    return howdah_subscription_pause(s->bus, text_arg(s, "name", NULL), text_arg(s, "reason", NULL),
+                                     reterr);
 }
 
 static int resume(step *s, howdah_error *reterr)
@@ -207,9 +207,9 @@ static int discard(step *s, howdah_error *reterr)
     const char *reason = text_arg(s, "reason", NULL);
     int64_t ids[IDS_MAX];
     int64_t n = 0;
-    int status = queue
-                     ? howdah_queue_dead_letters_discard(s->bus, queue, reason, &n, reterr)
-                     : howdah_dead_letters_discard(s->bus, ids, ids_arg(s, ids), reason, &n, reterr);
+    int status =
+        queue ? howdah_queue_dead_letters_discard(s->bus, queue, reason, &n, reterr)
+              : howdah_dead_letters_discard(s->bus, ids, ids_arg(s, ids), reason, &n, reterr);
 
     hw_buf_printf(s->out, "{\"count\":%" PRId64 "}", n);
     return status;

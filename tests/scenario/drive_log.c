@@ -411,8 +411,8 @@ static int state(step *s, howdah_error *reterr)
 {
     howdah_snapshot *snapshot = NULL;
     howdah_reader *reader = NULL;
-    int status = howdah_state_open(s->bus, text_arg(s, "stream", NULL),
-                                   number_arg(s, "version", 0), &snapshot, &reader, reterr);
+    int status = howdah_state_open(s->bus, text_arg(s, "stream", NULL), number_arg(s, "version", 0),
+                                   &snapshot, &reader, reterr);
 
     if (status < 0)
         return status;
@@ -443,17 +443,10 @@ static int head(step *s, howdah_error *reterr)
     return howdah_facts_walk(s->bus, on_fact, s, reterr);
 }
 
-const action log_actions[] = {{"append", append},
-                              {"append_batch", append_batch},
-                              {"read", read_log},
-                              {"get", get},
-                              {"trace", trace},
-                              {"correct", correct},
-                              {"as_of", as_of},
-                              {"diff", diff},
-                              {"purge", purge},
-                              {"snapshot_put", snapshot_put},
-                              {"snapshots", snapshots},
-                              {"state", state},
-                              {"head", head},
-                              {NULL, NULL}};
+const action log_actions[] = {{"append", append},       {"append_batch", append_batch},
+                              {"read", read_log},       {"get", get},
+                              {"trace", trace},         {"correct", correct},
+                              {"as_of", as_of},         {"diff", diff},
+                              {"purge", purge},         {"snapshot_put", snapshot_put},
+                              {"snapshots", snapshots}, {"state", state},
+                              {"head", head},           {NULL, NULL}};
