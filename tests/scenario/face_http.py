@@ -8,6 +8,9 @@ quote = lambda text: urllib.parse.quote(str(text), safe="")  # noqa: E731
 
 # What no request says.
 UNSAYABLE = {}
+# What HTTP calls a refusal: a conflict with a version or revision that was named is a failed precondition.
+STATUS = {"CONFLICT": (409, 412), "ID_REUSED": (409,), "NOT_FOUND": (404,), "INVALID": (400,), "LIMIT": (413,),
+          "LOST": (409,)}
 
 
 class Face:
@@ -33,7 +36,9 @@ class Face:
         if got.status < 300:
             return answer
         assert got.headers["Content-Type"].startswith("application/problem+json"), got
-        assert answer["status"] == got.status, got
+        assert answer["status"] == got.status and got.status in STATUS[answer["code"]], got
+        named = "actual_version" in answer or "actual_revision" in answer
+        assert answer["code"] != "CONFLICT" or got.status == (412 if named else 409), got
         assert answer["type"] == "urn:howdah:problem:" + answer["code"].lower().replace("_", "-"), got
         raise scenario.Refusal(answer["code"], answer["detail"],
                                **{member: answer.get(member) for member in

@@ -227,7 +227,8 @@ DECLARE
     outcome text;
 BEGIN
     IF sequence IS NULL OR after_ms < 0 OR after_ms > 315360000000 THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'nack: must name an event of the batch, and 0 ms to 10 years';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = CASE WHEN sequence IS NULL THEN 'global_sequence: must name an event of the batch'
+                                                                ELSE 'retry_after: must be 0 ms to 10 years' END;
     END IF;
     IF NOT g.in_place THEN
         RETURN 'lost'; -- it was put elsewhere: the next fetch() gives all batches up
@@ -238,7 +239,7 @@ BEGIN
         IF NOT FOUND THEN
             RETURN 'lost';
         ELSIF sequence < r.sequence OR sequence > r.last THEN
-            RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('event %s is not in the batch', sequence);
+            RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('global_sequence: event %s is not in the batch', sequence);
         END IF;
         -- Those before it in the batch are done.
         IF sequence > r.sequence THEN
@@ -275,7 +276,7 @@ BEGIN
     WHERE e.global_sequence = group_nack.sequence AND e.global_sequence BETWEEN greatest(l.lo, l.at + 1) AND l.last
       AND hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('event %s is not in the batch', sequence);
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('global_sequence: event %s is not in the batch', sequence);
     END IF;
     SELECT k.* INTO r FROM @schema@.group_retries AS k
     WHERE k.group_id = g.group_id AND (k.stream = failed.stream OR failed.stream IS NULL AND k.sequence = failed.seq)
