@@ -387,7 +387,10 @@ class Face:
         return self.set_paused(w, False)
 
     def do_purge_queue(self, w):
-        return {"count": self.value(call("queue_purge", w))}
+        count = self.value(call("queue_purge", w))
+        if count is None:
+            raise scenario.Refusal("NOT_FOUND", "NULL")
+        return {"count": count}
 
     def do_show_queue(self, w):
         rows = self.rows("SELECT s.*, s.name AS queue FROM howdah.queue_states(%s) AS s" % literal(w["queue"]))
