@@ -50,7 +50,8 @@ static const row rows[] = {
     {"JobsAcked", "acks:[]#JobAcked!"},
     {"Changes", "changes:[]any! final:boolean! asked_at:string?"},
     {"Correction",
-     "reason:string! data:any valid_time:string? retract:boolean expect_revision:integer "
+     "reason:string! data:any data_base64:string? content_type:string? headers:object? "
+     "valid_time:string? retraction:boolean expect_revision:integer? schema_version:integer? "
      "actor:string? id:string?"},
     {"Purged",
      "events:integer! dead_letters:integer! snapshots:integer! jobs:integer! left:integer!"},

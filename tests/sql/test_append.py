@@ -225,7 +225,7 @@ def expect_is_a_word_or_a_version():
     bus.sql(one("any"))
     bus.refuses(one(0), "UH003")
     bus.refuses_all(*(
-        (one(wrong), "UH006", "^expected_version: ")
+        (one(wrong), "UH006", "^expect: ")
         for wrong in ("ANY", "", " 5", "+5", -1, -2, 1.5, True, [], "9223372036854775808")))
     assert bus.one("SELECT {}.stream_version('words')") == "5"
 
@@ -236,7 +236,13 @@ def an_expectation_is_about_the_stream_just_before_its_event():
                           {"stream": "before", "type": "a", "expect": "exists"}]))
     assert [row[2] for row in rows] == ["1", "2", "3"], rows
     bus.refuses(batch([{"stream": "before", "type": "a", "expect": 3},
-                       {"stream": "before", "type": "a", "expect": 3}]), "UH003")
+                       {"stream": "before", "type": "a", "expect": 3}]), "UH006",
+                "^event 2: expected_version: contradicts")
+    bus.refuses(batch([{"stream": "before", "type": "a", "expect": "exists"},
+                       {"stream": "before", "type": "a", "expect": 1}]), "UH006", "^event 2: expected_version: contradicts")
+    refused = bus.refuses(batch([{"stream": "before", "type": "a"}, {"stream": "before", "type": "a", "expect": 7}]), "UH003",
+                          "^event 2: stream is at version 3, expected 6")
+    assert refused.detail == "3", refused.detail
     assert bus.one("SELECT {}.stream_version('before')") == "3"
 
 
@@ -274,7 +280,7 @@ def a_batch_with_a_bad_event_in_the_middle_stores_nothing():
     good = {"stream": "atomic", "type": "a"}
     bus.refuses(batch([good, dict(good, type="a..b"), good]), "UH006", "^event 2: type: ")
     bus.refuses(batch([good, dict(good, expect=7), good]), "UH003")
-    bus.refuses(batch([dict(good, id=UUID % 20), dict(good, id=UUID % 20)]), "UH006", "^id: ")
+    bus.refuses(batch([dict(good, id=UUID % 20), dict(good, id=UUID % 20)]), "UH006", "^event 2: id: ")
     assert bus.one("SELECT {}.stream_version('atomic')") == "0"
 
 

@@ -109,7 +109,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
     assert {row[0] for row in rows if row[1] == "f"} == {
-        "bell_bit", "calling_role", "channel", "check_known_at", "escape_problem", "event_problem", "headers_problem", "json_problem",
+        "bell_bit", "calling_role", "channel", "check_known_at", "contradiction", "escape_problem", "event_problem", "headers_problem", "json_problem",
         "member_problem", "members_problem", "name_problem", "pattern_prefix", "pattern_regex", "pattern_type",
         "push_horizon", "push_problem", "query_conditions", "query_is_narrow", "query_source", "time_of", "uuid_v7"}, rows
 

@@ -272,7 +272,7 @@ def check(kind):
 # What the rows above do not call by its own name, and the roles that may.
 CALLED_BY_OTHERS = {**{name: {"publish", "admin"} for name in ("json_problem", "escape_problem", "name_problem",
                                                                "headers_problem")},
-                    **{name: set() for name in ("members_problem", "member_problem", "time_of", "bell_bit",
+                    **{name: set() for name in ("members_problem", "member_problem", "time_of", "bell_bit", "contradiction",
                                                 "ring_for_events", "calling_role")}}
 ROLES = ("publish", "read", "subscribe", "work", "admin")
 # Right on the function; it looks for the other one itself.

@@ -1,3 +1,25 @@
+-- contradiction(streams, expected) -> bigint or NULL
+--
+-- The first event of a batch, from 1, whose expectation cannot be true if those of earlier events of the same stream
+-- are.  A version that an event expects is one that the earlier ones of the batch have raised; that it exists says
+-- nothing but of the first one.  The same as hw_batch_init() of the library.
+-- Reads, writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.contradiction(streams text[], expected bigint[]) RETURNS bigint
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    WITH given AS (
+        SELECT u.i, u.stream, u.x, row_number() OVER (PARTITION BY u.stream ORDER BY u.i) - 1 AS before
+        FROM unnest(streams, expected) WITH ORDINALITY AS u(stream, x, i)
+    ), exact AS (
+        SELECT g.i, g.stream, g.x - g.before AS base, first_value(g.x - g.before) OVER (PARTITION BY g.stream ORDER BY g.i) AS first_base
+        FROM given AS g WHERE g.x >= 0
+    )
+    SELECT min(e.i) FROM exact AS e
+    WHERE e.base < 0 OR e.base <> e.first_base
+       OR e.base = 0 AND EXISTS (SELECT FROM given AS g WHERE g.stream = e.stream AND g.before = 0 AND g.x = -2)
+$howdah$;
+
 -- append_arrays(ids, streams, types, ...) -> one row per event, in order
 --
 -- Appends events given as parallel arrays, all or none, with consecutive versions per stream;
@@ -34,6 +56,8 @@ DECLARE
     lost_races  integer;
     event_id    uuid;
     touched     text[] := '{}';
+    contradicts bigint;
+    earlier     bigint;
 BEGIN
     IF n > 100000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('events: at most 100000 in a batch, got %s', n);
@@ -57,7 +81,19 @@ BEGIN
         PERFORM @schema@.check_sequence(false);
     END IF;
     IF EXISTS (SELECT FROM unnest(ids) AS u(one) WHERE u.one IS NOT NULL GROUP BY u.one HAVING count(*) > 1) THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'id: two events of the batch have the same id';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format(
+            'event %s: id: two events of the batch have the same id',
+            (SELECT min(v.i) FROM (SELECT u.i, row_number() OVER (PARTITION BY u.one ORDER BY u.i) AS nth
+                                   FROM unnest(ids) WITH ORDINALITY AS u(one, i) WHERE u.one IS NOT NULL) AS v
+             WHERE v.nth = 2));
+    END IF;
+    IF n > 1 AND EXISTS (SELECT FROM unnest(expected) AS u(x) WHERE u.x >= 0) THEN
+        contradicts := @schema@.contradiction(streams, expected);
+        IF contradicts IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format(
+                'event %s: expected_version: contradicts what earlier events of the batch expect of the same stream',
+                contradicts);
+        END IF;
     END IF;
 
     FOR i IN 1..n LOOP
@@ -97,6 +133,10 @@ BEGIN
                                 ORDER BY e.version DESC LIMIT 1), 0);
             wanted := CASE WHEN streams[i] = ANY (touched) THEN -1 ELSE coalesce(expected[i], -1) END;
             IF NOT (wanted = -1 OR (wanted = -2 AND actual > 0) OR wanted = actual) THEN
+                -- As if none of the batch were stored: that is what its caller finds.
+                earlier := (SELECT count(*) FROM unnest(streams[1 : i - 1]) AS u(one) WHERE u.one = streams[i]);
+                actual := actual - earlier;
+                wanted := CASE WHEN wanted < 0 THEN wanted ELSE wanted - earlier END;
                 RAISE EXCEPTION USING ERRCODE = 'UH003',
                     MESSAGE = prefix || format('stream is at version %s, expected %s', actual,
                                                CASE wanted WHEN -2 THEN 'one that exists'

@@ -64,7 +64,7 @@ BEGIN
     ELSIF key = 'expect' AND (kind = 'number' OR t NOT IN ('any', 'none', 'exists')) THEN
         IF kind NOT IN ('number', 'string') OR t !~ '^-?[0-9]+$'
            OR t::numeric NOT BETWEEN 0 AND 9223372036854775807 THEN
-            RETURN 'expected_version: must be any, none, exists or a version';
+            RETURN 'expect: must be any, none, exists or a version';
         END IF;
     ELSIF kind <> 'string' THEN
         RETURN format('%s: must be a string', key);

@@ -110,6 +110,9 @@ AS $howdah$
 DECLARE
     t constant record := @schema@.group_token_parts(token);
 BEGIN
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     RETURN CASE t.kind WHEN 'l' THEN @schema@.group_lot_ack(g, t.number, t.fence, upto)
                        ELSE @schema@.group_retry_ack(g, t.number, t.fence, upto) END;
 END
@@ -224,7 +227,11 @@ DECLARE
     outcome text;
 BEGIN
     IF sequence IS NULL OR after_ms < 0 OR after_ms > 315360000000 THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'nack: must name an event of the batch, and 0 ms to 10 years';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = CASE WHEN sequence IS NULL THEN 'global_sequence: must name an event of the batch'
+                                                                ELSE 'retry_after: must be 0 ms to 10 years' END;
+    END IF;
+    IF NOT g.in_place THEN
+        RETURN 'lost'; -- it was put elsewhere: the next fetch() gives all batches up
     END IF;
     IF t.kind = 'r' THEN
         SELECT k.* INTO r FROM @schema@.group_retries AS k
@@ -232,7 +239,7 @@ BEGIN
         IF NOT FOUND THEN
             RETURN 'lost';
         ELSIF sequence < r.sequence OR sequence > r.last THEN
-            RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('event %s is not in the batch', sequence);
+            RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('global_sequence: event %s is not in the batch', sequence);
         END IF;
         -- Those before it in the batch are done.
         IF sequence > r.sequence THEN
@@ -269,7 +276,7 @@ BEGIN
     WHERE e.global_sequence = group_nack.sequence AND e.global_sequence BETWEEN greatest(l.lo, l.at + 1) AND l.last
       AND hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('event %s is not in the batch', sequence);
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('global_sequence: event %s is not in the batch', sequence);
     END IF;
     SELECT k.* INTO r FROM @schema@.group_retries AS k
     WHERE k.group_id = g.group_id AND (k.stream = failed.stream OR failed.stream IS NULL AND k.sequence = failed.seq)
@@ -325,6 +332,9 @@ BEGIN
     IF lease IS NULL OR lease < interval '1 millisecond' OR lease > interval '24 hours' THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'lease: must be 1 ms to 24 hours';
     END IF;
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     IF t.kind = 'l' THEN
         UPDATE @schema@.group_lots AS k SET until = clock_timestamp() + lease
         WHERE k.group_id = g.group_id AND k.lot = t.number AND k.token = t.fence;
@@ -354,6 +364,9 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     t constant record := @schema@.group_token_parts(token);
 BEGIN
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     IF t.kind = 'l' THEN
         UPDATE @schema@.group_lots AS k
         SET until = '-infinity', attempts = k.attempts - CASE WHEN k.taken > 0 THEN 1 ELSE 0 END, taken = 0, token = 0
@@ -385,6 +398,9 @@ DECLARE
     g constant @schema@.group_state := @schema@.group_of(subscriber);
     t constant record := @schema@.group_token_parts(token);
 BEGIN
+    IF NOT g.in_place THEN
+        RETURN false; -- it was put elsewhere: the next fetch() gives all batches up
+    END IF;
     IF t.kind = 'l' THEN
         UPDATE @schema@.group_lots AS k
         SET taken = x.n, last = upto

@@ -156,7 +156,7 @@ $howdah$;
 -- subscribe(subscriber, pattern, stream, start, ...) -> boolean
 --
 -- Makes a shared subscription: a group whose members fetch() and ack().  True: it is new.  One that exists is left as
--- it is; one that is not shared, and that no process runs, becomes shared, and goes on where it is.
+-- it is, and has to have the filter that is named, if one is; one that is not shared, and that no process runs, becomes shared, and goes on where it is.
 --
 --   pattern, stream, originals   which events: of these types, of this stream, no corrections; NULL: all
 --   start                        start, end, a number (events after it), or a moment (recorded then or later)
@@ -167,7 +167,7 @@ $howdah$;
 --   gap_policy, gap_timeout      proof, or timeout: gives a missing number up after that time (a skip)
 --   lanes                        how many batches can be out at once: a power of two, 1 to 1024
 --
--- Errors: UH003 a process runs it, UH006.
+-- Errors: UH003 a process runs it, or it has another filter; UH006.
 -- Reads: events, for the start.  Writes: subscriptions, groups; see group_place().
 CREATE OR REPLACE FUNCTION @schema@.subscribe(
     subscriber text, pattern text DEFAULT NULL, stream text DEFAULT NULL, start text DEFAULT 'start',
@@ -190,6 +190,13 @@ BEGIN
       AND NOT EXISTS (SELECT FROM @schema@.subscriptions AS x WHERE x.subscriber_id = k.subscriber_id);
     PERFORM @schema@.subscribe_problem(subscriber, pattern, stream, key, on_fail, max_retries, retry_delay, max_retry_delay,
                                        ordering, gap_policy, gap_timeout, lanes);
+    SELECT k.* INTO s FROM @schema@.subscriptions AS k WHERE k.subscriber_id = subscriber;
+    IF FOUND AND (subscribe.pattern <> coalesce(s.pattern, '') OR subscribe.stream <> coalesce(s.stream, '')
+                  OR subscribe.originals AND NOT s.originals) THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH003',
+            MESSAGE = format('the subscription %s is shared with another filter', subscriber),
+            HINT = 'join with its pattern and stream (howdah sub show), or use another name';
+    END IF;
     IF EXISTS (SELECT FROM @schema@.groups AS k WHERE k.subscriber_id = subscriber) THEN
         RETURN false;
     END IF;
@@ -206,7 +213,9 @@ BEGIN
             CASE WHEN gap_policy = 'timeout' THEN extract(epoch FROM gap_timeout) * 1000 END, subscribe.on_fail)
     ON CONFLICT (subscriber_id) DO NOTHING;
     IF NOT FOUND THEN
-        RETURN false; -- somebody else has made it meanwhile
+        -- Somebody else has made it meanwhile.
+        RETURN @schema@.subscribe(subscriber, pattern, stream, start, originals, key, on_fail, max_retries, retry_delay, max_retry_delay,
+                                  ordering, gap_policy, gap_timeout, lanes);
     END IF;
     UPDATE @schema@.groups AS k SET token = s.token WHERE k.subscriber_id = subscriber;
     PERFORM @schema@.group_adopt(@schema@.group_of(subscriber));

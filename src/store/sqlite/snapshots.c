@@ -64,9 +64,8 @@ static int check_version(hw_sqlite *store, const howdah_snapshot *snapshot, howd
     s = hw_sqlite_step(store, stmt, "store a snapshot", reterr);
     (void)sqlite3_finalize(stmt);
     if (s == HOWDAH_END)
-        s = hw_fail_field(reterr, HOWDAH_NOT_FOUND, "version",
-                          "stream \"%s\" has no version %" PRId64, snapshot->stream,
-                          snapshot->version);
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "stream \"%s\" has no version %" PRId64,
+                    snapshot->stream, snapshot->version);
     return s;
 }
 
