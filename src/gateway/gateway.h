@@ -54,8 +54,8 @@ typedef struct gw_options {
     size_t hosts_n;
     const char *const *cors; /* origins of pages that may ask */
     size_t cors_n;
-    bool webhooks;         /* sends them */
-    bool webhooks_private; /* also to addresses that are not public */
+    bool webhooks;            /* sends them */
+    bool webhooks_private;    /* also to addresses that are not public */
     gw_log_format log_format; /* of the access log */
     /* A line of the access log, or a remark.  From any thread. */
     void (*log)(void *ctx, int level, const char *line);

@@ -397,7 +397,8 @@ bool gw_client_is_gone(const gw_request *r)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    /* Not recv(): a reset connection has an error, and one with TLS a last message before its end. */
+    /* Not recv(): a reset connection has an error, and one with TLS a last message before its end.
+     */
     struct pollfd end = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
 
     return poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR));

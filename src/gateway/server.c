@@ -145,7 +145,7 @@ typedef struct gw_connection {
     struct gw_connection *next;
     struct gw_connection *previous;
     int fd;
-    bool over; /* there were as many as may be when it came */
+    bool over;            /* there were as many as may be when it came */
     atomic_llong idle_ms; /* since then it has had no request; 0: it has one */
 } gw_connection;
 
@@ -565,11 +565,11 @@ static int start_daemon(gw_gateway *g, howdah_error *reterr)
         fd, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, g, MHD_OPTION_URI_LOG_CALLBACK, on_uri, g,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
         g, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_THREAD_POOL_SIZE,
-        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options.connections + OVER_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)g->options.per_address,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)((g->options.idle_ms + 999) / 1000), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, g->tls ? tls : tls + 2,
-        MHD_OPTION_END);
+        (unsigned)HTTP_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)g->options.connections + OVER_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)g->options.per_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((g->options.idle_ms + 999) / 1000),
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, g->tls ? tls : tls + 2, MHD_OPTION_END);
     (void)pthread_mutex_lock(&g->lock);
     g->daemon = daemon; /* its threads may answer already */
     (void)pthread_mutex_unlock(&g->lock);
@@ -620,14 +620,16 @@ static void fit_to_files(gw_gateway *g)
 
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return;
-    if (files.rlim_cur < files.rlim_max && files.rlim_cur < (rlim_t)(g->options.connections + own)) {
+    if (files.rlim_cur < files.rlim_max &&
+        files.rlim_cur < (rlim_t)(g->options.connections + own)) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
         (void)getrlimit(RLIMIT_NOFILE, &files);
     }
     if (files.rlim_cur >= (rlim_t)(g->options.connections + own))
         return;
-    g->options.connections = (int64_t)files.rlim_cur > own + 10 ? (int64_t)files.rlim_cur - own : 10;
+    g->options.connections =
+        (int64_t)files.rlim_cur > own + 10 ? (int64_t)files.rlim_cur - own : 10;
     gw_log(g, HOWDAH_LOG_WARN,
            "this process may open %" PRId64 " files: at most %" PRId64 " connections are taken",
            (int64_t)files.rlim_cur, g->options.connections);
@@ -685,8 +687,8 @@ const char *gw_address(const gw_gateway *gateway)
     return gateway->address;
 }
 
-/* I2.  Until no request is left, or the time is over (false).  From then on none begins: connections
-   that are open may send more, and get an answer that needs nothing of ours. */
+/* I2.  Until no request is left, or the time is over (false).  From then on none begins:
+   connections that are open may send more, and get an answer that needs nothing of ours. */
 static bool drain(gw_gateway *g, int64_t for_ms)
 {
     struct timespec until;
@@ -741,7 +743,8 @@ void gw_stop(gw_gateway *g)
         if (!drain(g, g->options.drain_ms)) {
             give_up(g);
             if (!drain(g, GIVE_UP_MS)) {
-                gw_log(g, HOWDAH_LOG_ERROR, "a call of the store does not end; this process has to");
+                gw_log(g, HOWDAH_LOG_ERROR,
+                       "a call of the store does not end; this process has to");
                 return; /* whatever it needs stays */
             }
         }

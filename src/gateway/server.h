@@ -42,7 +42,7 @@ struct gw_gateway {
     gw_scrape *scrape;
     gw_tokens *tokens;
     gw_attempts *attempts;
-    gw_tls *tls; /* NULL: none */
+    gw_tls *tls;           /* NULL: none */
     gw_webhooks *webhooks; /* NULL: it sends none */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
