@@ -39,15 +39,22 @@ static const gw_arg_row *arg_row(const char *name)
     return NULL;
 }
 
-static void put_parameter(hw_buf *out, const char *name, const char *in, const char *type,
-                          const char *help, bool *first)
+/* The few arguments that may not be left out. */
+static bool is_needed(const gw_route *route, const char *name)
+{
+    return (route->handler == gw_diff && strcmp(name, "known_at") == 0) ||
+           (route->handler == gw_event_purge && strcmp(name, "reason") == 0);
+}
+
+static void put_parameter(hw_buf *out, const char *name, const char *in, bool needed,
+                          const char *type, const char *help, bool *first)
 {
     hw_buf_puts(out, *first ? "" : ",");
     *first = false;
     hw_buf_puts(out, "{\"name\":");
     put_text(out, name);
     hw_buf_printf(out, ",\"in\":\"%s\",\"required\":%s,\"schema\":{\"type\":\"%s\"}", in,
-                  strcmp(in, "path") == 0 ? "true" : "false", type);
+                  needed ? "true" : "false", type);
     if (help) {
         hw_buf_puts(out, ",\"description\":");
         put_text(out, help);
@@ -66,13 +73,13 @@ static void put_parameters(hw_buf *out, const gw_route *route)
         size_t len = strcspn(++at, "}");
 
         (void)snprintf(name, sizeof name, "%.*s", (int)len, at);
-        put_parameter(out, name, "path", "string", NULL, &first);
+        put_parameter(out, name, "path", true, "string", NULL, &first);
     }
     for (size_t i = 0; word_at(route->args, i, name, sizeof name); i++) {
         const gw_arg_row *row = arg_row(name);
 
-        put_parameter(out, name, "query", row ? row->type : "string", row ? row->help : NULL,
-                      &first);
+        put_parameter(out, name, "query", is_needed(route, name), row ? row->type : "string",
+                      row ? row->help : NULL, &first);
     }
     hw_buf_putc(out, ']');
 }
@@ -98,14 +105,42 @@ static void put_body(hw_buf *out, const gw_route *route, const char *schema)
     hw_buf_puts(out, "}}");
 }
 
+static void put_content(hw_buf *out, const char *type, const char *schema)
+{
+    hw_buf_printf(out, "\"%s\":", type);
+    put_reference(out, schema);
+}
+
+/* Lists of these are also answered a line each, to who asks or has sent them so. */
+static bool has_lines(const char *schema)
+{
+    return strcmp(schema, "Events") == 0 || strcmp(schema, "Positions") == 0 ||
+           strcmp(schema, "Pushed") == 0;
+}
+
+static void put_contents(hw_buf *out, const char *schema)
+{
+    if (strcmp(schema, "Text") == 0)
+        put_content(out, "text/plain", schema);
+    else if (strcmp(schema, "EventStream") == 0)
+        put_content(out, "text/event-stream", schema);
+    else
+        put_content(out, "application/json", schema);
+    if (has_lines(schema)) {
+        hw_buf_putc(out, ',');
+        put_content(out, "application/x-ndjson", "Lines");
+    }
+}
+
 static void put_answers(hw_buf *out, const char *schema)
 {
     if (strcmp(schema, "Nothing") == 0) {
         hw_buf_puts(out, ",\"responses\":{\"204\":{\"description\":\"done\"}");
     } else {
-        hw_buf_printf(out, ",\"responses\":{\"2XX\":{\"description\":\"done\",\"content\":{\"%s\":",
-                      strcmp(schema, "Text") == 0 ? "text/plain" : "application/json");
-        put_reference(out, schema);
+        hw_buf_puts(out, ",\"responses\":{\"2XX\":{\"description\":\"done\",\"headers\":{"
+                         "\"X-Request-Id\":{\"description\":\"of this request, as in the log\","
+                         "\"schema\":{\"type\":\"string\"}}},\"content\":{");
+        put_contents(out, schema);
         hw_buf_puts(out, "}}");
     }
     hw_buf_puts(out, ",\"4XX\":{\"$ref\":\"#/components/responses/Problem\"}"
@@ -200,7 +235,9 @@ int gw_openapi(gw_request *r, howdah_bus *bus, howdah_error *reterr)
     hw_buf_puts(out,
                 "},\"components\":{\"securitySchemes\":{\"token\":{\"type\":\"http\","
                 "\"scheme\":\"bearer\"}},\"responses\":{\"Problem\":{\"description\":\"what went "
-                "wrong, and what to do\",\"content\":{\"application/problem+json\":");
+                "wrong, and what to do\",\"headers\":{\"Retry-After\":{\"description\":"
+                     "\"seconds; with 429, 503 and 504\",\"schema\":{\"type\":\"integer\"}}},"
+                     "\"content\":{\"application/problem+json\":");
     put_reference(out, "Problem");
     hw_buf_puts(out, "}}},\"schemas\":{");
     gw_schemas_put(out);

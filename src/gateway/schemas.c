@@ -18,7 +18,11 @@ typedef struct row {
 
 static const row rows[] = {
     {"Any", "(any)"},
-    {"Text", "(any)"},
+    /* Server-sent events; what their data is: an event, or a batch. */
+    {"EventStream", "(string)"},
+    /* One object on each line. */
+    {"Lines", "(string)"},
+    {"Text", "(string)"},
     {"Health", "status:string! uptime_s:integer!"},
     {"Ready", "status:string! store:string! schema:string!"},
     {"Version", "name:string! version:string! api:string!"},
@@ -35,20 +39,32 @@ static const row rows[] = {
      "global_sequence:integer! id:string! stream:string! version:integer! revision:integer!"},
     {"Positions", "(#Position|[]#Position)"},
     {"Event",
-     "global_sequence:integer! id:string! stream:string! version:integer! type:string! data:any "
-     "headers:any correlation_id:string? causation_id:string? valid_time:string? "
-     "recorded_at:string?"},
-    {"Events", "events:[]#Event! next:string? final:boolean asked_at:string"},
-    {"Trace", "events:[]any!"},
-    {"State", "snapshot:object? events:[]#Event!"},
-    {"Snapshots", "snapshots:[]any!"},
+     "global_sequence:integer! id:string! stream:string! version:integer! type:string! "
+     "data:any content_type:string data_base64:string headers:object? "
+     "correlation_id:string? causation_id:string? valid_time:string! recorded_at:string! "
+     "family:string! revision:integer! corrects:string? reason:string? actor:string? "
+     "schema_version:integer! retraction:boolean purged:boolean"},
+    {"Events", "events:[]#Event! next:string? final:boolean asked_at:string?"},
+    {"TracedEvent",
+     "depth:integer! global_sequence:integer! id:string! stream:string! version:integer! "
+     "type:string! data:any content_type:string data_base64:string headers:object? "
+     "correlation_id:string? causation_id:string? valid_time:string! recorded_at:string! "
+     "family:string! revision:integer! corrects:string? reason:string? actor:string? "
+     "schema_version:integer! retraction:boolean purged:boolean"},
+    {"Trace", "events:[]#TracedEvent!"},
+    {"Snapshot",
+     "stream:string! version:integer! data:any data_base64:string content_type:string? "
+     "bytes:integer! schema_version:integer! taken_at:string!"},
+    {"State", "snapshot:#Snapshot? events:[]#Event!"},
+    {"Snapshots", "snapshots:[]#Snapshot!"},
     {"QueueSettings", "(object)"},
     {"Cancel", "reason:string?"},
     {"JobAck", "id:integer! token:any! verdict:string text:string? after:any"},
     {"JobAcks", "acks:[]#JobAck!"},
     {"JobAcked", "id:integer! outcome:string!"},
     {"JobsAcked", "acks:[]#JobAcked!"},
-    {"Changes", "changes:[]any! final:boolean! asked_at:string?"},
+    {"Change", "change:string! family:string! before:#Event? after:#Event? final:boolean!"},
+    {"Changes", "changes:[]#Change! final:boolean! asked_at:string?"},
     {"Correction",
      "reason:string! data:any data_base64:string? content_type:string? headers:object? "
      "valid_time:string? retraction:boolean expect_revision:integer? schema_version:integer? "
@@ -60,8 +76,11 @@ static const row rows[] = {
      "max_retries:integer retry_delay:any max_retry_delay:any ordering:string gap_policy:string "
      "gap_timeout:any lanes:integer"},
     {"Subscription",
-     "subscriber_id:string! high:integer! contiguous:integer! holes:[]any! head:integer! "
-     "lag:integer! state:string! pattern:string? dead_letters:integer!"},
+     "subscriber_id:string! high:integer! contiguous:integer! holes:[][]integer! "
+     "head:integer! lag:integer! lag_age_s:number? owner:string? token:integer! "
+     "state:string! pattern:string? stream:string? originals:boolean! updated_at:string? "
+     "dead_letters:integer! skips:integer! reason:string? instance:string! "
+     "outstanding:integer members:[]object"},
     {"Subscriptions", "subscriptions:[]#Subscription!"},
     {"Fetch", "max:integer wait:any lease:any member:string?"},
     {"Batch", "token:string? attempt:integer? events:[]#Event!"},
@@ -73,7 +92,9 @@ static const row rows[] = {
     {"Reset", "to:any since:string?"},
     {"Nothing", "(object)"},
     {"Queue",
-     "queue:string! pending:integer! processing:integer! scheduled:integer! paused:boolean!"},
+     "queue:string! pending:integer! processing:integer! scheduled:integer! "
+     "oldest_age_s:number? paused:boolean! dead_letters:integer! completed:integer "
+     "failed:integer purged:integer created_at:string settings:object"},
     {"Queues", "queues:[]#Queue!"},
     {"NewJob",
      "data:any data_base64:string? content_type:string? headers:object? delay:any run_at:string? "
@@ -83,7 +104,14 @@ static const row rows[] = {
     {"PushedOne", "id:integer! queue:string!"},
     {"Pushed", "(#PushedOne|[]#PushedOne)"},
     {"Claim", "max:integer wait:any lease:any worker:string?"},
-    {"Job", "id:integer! queue:string!"},
+    {"Job",
+     "id:integer! queue:string! status:string! attempts:integer! max_attempts:integer! "
+     "priority:integer! token:integer? worker:string? key:string? dedup:string? "
+     "correlation_id:string? causation_id:string? event_sequence:integer? type:string? "
+     "stream:string? created_at:string! due_at:string? started_at:string? "
+     "lease_until:string? finished_at:string? position:integer? suspect:boolean! "
+     "error:string? result:string? data:any data_base64:string content_type:string? "
+     "headers:object?"},
     {"Jobs", "jobs:[]#Job! last:integer?"},
     {"Complete", "token:any! result:string?"},
     {"Fail", "token:any! error:string?"},
@@ -105,13 +133,21 @@ static const row rows[] = {
      "secret:string"},
     {"Webhooks", "webhooks:[]#Webhook!"},
     {"Tested", "ok:boolean! status:integer? error:string? duration_ms:integer!"},
-    {"DeadLetter", "id:integer! source:string! error:string? attempts:integer!"},
+    {"DeadLetter",
+     "id:integer! source:string! queue:string subscriber_id:string job_id:integer "
+     "event_id:string global_sequence:integer version:integer stream:string? type:string? "
+     "error:string? attempts:integer! redrives:integer! state:string! reason:string? "
+     "created_at:string! last_attempt_at:string? resolved_at:string? resolved_by:string? "
+     "key:string? dedup:string? correlation_id:string? causation_id:string? "
+     "event_sequence:integer? pushed_at:string data:any data_base64:string "
+     "content_type:string? headers:object?"},
     {"DeadLetters", "dead_letters:[]#DeadLetter! last:integer?"},
     {"Redrive", "ids:[]integer subscription:string? queue:string?"},
     {"Discard", "ids:[]integer queue:string? reason:string!"},
     {"Count", "count:integer!"},
     {"Status", "(object)"},
-    {"Findings", "findings:[]any! good:boolean!"},
+    {"Finding", "severity:string! check:string! message:string! advice:string!"},
+    {"Findings", "findings:[]#Finding! good:boolean!"},
 };
 
 static void put_type(hw_buf *out, const char *type, size_t len, bool null)
@@ -121,7 +157,10 @@ static void put_type(hw_buf *out, const char *type, size_t len, bool null)
         put_type(out, type + 2, len - 2, false);
         hw_buf_putc(out, '}');
     } else if (type[0] == '#') {
-        hw_buf_printf(out, "{\"$ref\":\"#/components/schemas/%.*s\"}", (int)len - 1, type + 1);
+        hw_buf_printf(out, null ? "{\"anyOf\":[{\"$ref\":\"#/components/schemas/%.*s\"},"
+                                  "{\"type\":\"null\"}]}"
+                                : "{\"$ref\":\"#/components/schemas/%.*s\"}",
+                      (int)len - 1, type + 1);
     } else if (len == 3 && strncmp(type, "any", 3) == 0) {
         hw_buf_puts(out, "{}");
     } else if (null) {
