@@ -518,7 +518,9 @@ static int fly(gw_webhooks *w, hook *h, const howdah_batch *batch, int64_t lease
     h->flights_n++;
     w->flights_n++;
     w->bytes += f->bytes;
-    if (err.status >= 0 && gw_posts_put(w->posts, &f->post))
+    /* I2: what was long on its way from the store is given back. */
+    if (err.status >= 0 && hw_clock_mono_ms() + h->info.timeout_ms < lease_until_ms &&
+        gw_posts_put(w->posts, &f->post))
         return HOWDAH_OK;
     f->post.http_status = HOWDAH_ABSENT;
     f->post.retry_after_ms = -1;
