@@ -236,8 +236,8 @@ int gw_openapi(gw_request *r, howdah_bus *bus, howdah_error *reterr)
                 "},\"components\":{\"securitySchemes\":{\"token\":{\"type\":\"http\","
                 "\"scheme\":\"bearer\"}},\"responses\":{\"Problem\":{\"description\":\"what went "
                 "wrong, and what to do\",\"headers\":{\"Retry-After\":{\"description\":"
-                     "\"seconds; with 429, 503 and 504\",\"schema\":{\"type\":\"integer\"}}},"
-                     "\"content\":{\"application/problem+json\":");
+                "\"seconds; with 429, 503 and 504\",\"schema\":{\"type\":\"integer\"}}},"
+                "\"content\":{\"application/problem+json\":");
     put_reference(out, "Problem");
     hw_buf_puts(out, "}}},\"schemas\":{");
     gw_schemas_put(out);

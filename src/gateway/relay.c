@@ -132,10 +132,11 @@ static void wake_wanting(gw_relay *relay, uint64_t from)
     int64_t now = hw_clock_mono_ms();
 
     for (gw_listener *l = relay->listeners; l; l = l->next_listener) {
-        bool wanted = l->era != relay->era || l->next < relay->first || now - l->sent_ms >= BEAT_MS;
+        bool wanted;
 
-        if (!l->sleeps)
+        if (!l->sleeps) /* what it was sent, and when, is its own thread's */
             continue;
+        wanted = l->era != relay->era || l->next < relay->first || now - l->sent_ms >= BEAT_MS;
         for (uint64_t n = from; !wanted && n < relay->end; n++)
             wanted = l->wants(l, frame_at(relay, n));
         if (wanted) {

@@ -38,12 +38,11 @@ static const row rows[] = {
     {"Position",
      "global_sequence:integer! id:string! stream:string! version:integer! revision:integer!"},
     {"Positions", "(#Position|[]#Position)"},
-    {"Event",
-     "global_sequence:integer! id:string! stream:string! version:integer! type:string! "
-     "data:any content_type:string data_base64:string headers:object? "
-     "correlation_id:string? causation_id:string? valid_time:string! recorded_at:string! "
-     "family:string! revision:integer! corrects:string? reason:string? actor:string? "
-     "schema_version:integer! retraction:boolean purged:boolean"},
+    {"Event", "global_sequence:integer! id:string! stream:string! version:integer! type:string! "
+              "data:any content_type:string data_base64:string headers:object? "
+              "correlation_id:string? causation_id:string? valid_time:string! recorded_at:string! "
+              "family:string! revision:integer! corrects:string? reason:string? actor:string? "
+              "schema_version:integer! retraction:boolean purged:boolean"},
     {"Events", "events:[]#Event! next:string? final:boolean asked_at:string?"},
     {"TracedEvent",
      "depth:integer! global_sequence:integer! id:string! stream:string! version:integer! "
@@ -52,9 +51,8 @@ static const row rows[] = {
      "family:string! revision:integer! corrects:string? reason:string? actor:string? "
      "schema_version:integer! retraction:boolean purged:boolean"},
     {"Trace", "events:[]#TracedEvent!"},
-    {"Snapshot",
-     "stream:string! version:integer! data:any data_base64:string content_type:string? "
-     "bytes:integer! schema_version:integer! taken_at:string!"},
+    {"Snapshot", "stream:string! version:integer! data:any data_base64:string content_type:string? "
+                 "bytes:integer! schema_version:integer! taken_at:string!"},
     {"State", "snapshot:#Snapshot? events:[]#Event!"},
     {"Snapshots", "snapshots:[]#Snapshot!"},
     {"QueueSettings", "(object)"},
@@ -91,10 +89,9 @@ static const row rows[] = {
     {"Pause", "reason:string?"},
     {"Reset", "to:any since:string?"},
     {"Nothing", "(object)"},
-    {"Queue",
-     "queue:string! pending:integer! processing:integer! scheduled:integer! "
-     "oldest_age_s:number? paused:boolean! dead_letters:integer! completed:integer "
-     "failed:integer purged:integer created_at:string settings:object"},
+    {"Queue", "queue:string! pending:integer! processing:integer! scheduled:integer! "
+              "oldest_age_s:number? paused:boolean! dead_letters:integer! completed:integer "
+              "failed:integer purged:integer created_at:string settings:object"},
     {"Queues", "queues:[]#Queue!"},
     {"NewJob",
      "data:any data_base64:string? content_type:string? headers:object? delay:any run_at:string? "
@@ -104,14 +101,13 @@ static const row rows[] = {
     {"PushedOne", "id:integer! queue:string!"},
     {"Pushed", "(#PushedOne|[]#PushedOne)"},
     {"Claim", "max:integer wait:any lease:any worker:string?"},
-    {"Job",
-     "id:integer! queue:string! status:string! attempts:integer! max_attempts:integer! "
-     "priority:integer! token:integer? worker:string? key:string? dedup:string? "
-     "correlation_id:string? causation_id:string? event_sequence:integer? type:string? "
-     "stream:string? created_at:string! due_at:string? started_at:string? "
-     "lease_until:string? finished_at:string? position:integer? suspect:boolean! "
-     "error:string? result:string? data:any data_base64:string content_type:string? "
-     "headers:object?"},
+    {"Job", "id:integer! queue:string! status:string! attempts:integer! max_attempts:integer! "
+            "priority:integer! token:integer? worker:string? key:string? dedup:string? "
+            "correlation_id:string? causation_id:string? event_sequence:integer? type:string? "
+            "stream:string? created_at:string! due_at:string? started_at:string? "
+            "lease_until:string? finished_at:string? position:integer? suspect:boolean! "
+            "error:string? result:string? data:any data_base64:string content_type:string? "
+            "headers:object?"},
     {"Jobs", "jobs:[]#Job! last:integer?"},
     {"Complete", "token:any! result:string?"},
     {"Fail", "token:any! error:string?"},
@@ -157,9 +153,10 @@ static void put_type(hw_buf *out, const char *type, size_t len, bool null)
         put_type(out, type + 2, len - 2, false);
         hw_buf_putc(out, '}');
     } else if (type[0] == '#') {
-        hw_buf_printf(out, null ? "{\"anyOf\":[{\"$ref\":\"#/components/schemas/%.*s\"},"
-                                  "{\"type\":\"null\"}]}"
-                                : "{\"$ref\":\"#/components/schemas/%.*s\"}",
+        hw_buf_printf(out,
+                      null ? "{\"anyOf\":[{\"$ref\":\"#/components/schemas/%.*s\"},"
+                             "{\"type\":\"null\"}]}"
+                           : "{\"$ref\":\"#/components/schemas/%.*s\"}",
                       (int)len - 1, type + 1);
     } else if (len == 3 && strncmp(type, "any", 3) == 0) {
         hw_buf_puts(out, "{}");

@@ -92,20 +92,21 @@ class Listener(threading.Thread):
         if answer.status != 200:
             connection.close()
             return
-        lines, place, sequence = [], None, None
+        lines, place, data = [], None, None
         try:
             for line in iter(answer.readline, b""):
                 lines = lines[-3:] + [line.rstrip()]
                 if line.startswith(b"id: "):
                     place = line[4:].strip().decode()
                 elif line.startswith(b"data: "):
-                    sequence = json.loads(line[6:])["global_sequence"]
+                    data = line[6:]
                 elif line == b"\n":  # only a whole event counts
                     self.last = place or self.last
-                    if sequence is not None:
+                    if data is not None:
+                        sequence = json.loads(data)["global_sequence"]
                         self.twice += sequence in self.seen
                         self.seen.add(sequence)
-                    sequence = None
+                    data = None
             self.ends.append(lines)
         finally:
             connection.close()
