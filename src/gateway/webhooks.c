@@ -126,6 +126,7 @@ static void lose_store(gw_webhooks *w, const howdah_error *err)
 
     set_bus(w, NULL);
     (void)howdah_close(bus);
+    w->refresh_ms = 0; /* another server may know others */
     w->open_ms = hw_clock_mono_ms() + (no_use ? NO_USE_MS : AWAY_MS);
     if (!w->away)
         gw_log(w->gateway, HOWDAH_LOG_WARN, "webhooks: waiting for the store: %s", err->message);
