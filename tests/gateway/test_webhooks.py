@@ -511,7 +511,7 @@ def the_store_goes_away_and_nothing_is_lost():
         numbers += append(g)
         settled(g)
         assert e.got() == numbers
-        assert "webhooks: the store is there again" in g.log()
+        gateway.wait_until(lambda: "webhooks: the store is there again" in g.log(), "the store to be back")
 
 
 if __name__ == "__main__":
