@@ -131,10 +131,11 @@ static void wake_wanting(gw_relay *relay, uint64_t from)
     int64_t now = hw_clock_mono_ms();
 
     for (gw_listener *l = relay->listeners; l; l = l->next_listener) {
-        bool wanted = l->era != relay->era || l->next < relay->first || now - l->sent_ms >= BEAT_MS;
+        bool wanted;
 
         if (!l->sleeps)
-            continue;
+            continue; /* its thread may be at it: sent_ms is ours only while it sleeps */
+        wanted = l->era != relay->era || l->next < relay->first || now - l->sent_ms >= BEAT_MS;
         for (uint64_t n = from; !wanted && n < relay->end; n++)
             wanted = l->wants(l, frame_at(relay, n));
         if (wanted) {
