@@ -34,8 +34,6 @@
 /* Connections besides those of the clients. */
 #define CONNECTIONS_MORE 64
 
-extern char **environ;
-
 struct bench_gateway {
     pid_t pid;
     char address[64];
