@@ -660,6 +660,8 @@ static int start(gw_gateway *g, const gw_options *options, howdah_error *reterr)
         s = prepare_access(g, reterr);
     if (s >= 0 && options->webhooks && !options->read_only)
         s = gw_webhooks_new(g, &g->webhooks, reterr);
+    if (s >= 0 && !options->read_only)
+        s = gw_routing_new(g, &g->routing, reterr);
     return s < 0 ? s : start_daemon(g, reterr);
 }
 
@@ -753,6 +755,7 @@ void gw_stop(gw_gateway *g)
             (void)close(fd);
     }
     gw_webhooks_free(g->webhooks);
+    gw_routing_free(g->routing);
     howdah_publisher_free(atomic_load(&g->publisher));
     gw_relay_free(g->relay);
     gw_scrape_end(g->scrape);

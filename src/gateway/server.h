@@ -18,6 +18,7 @@
 #include "gateway/pool.h"
 #include "gateway/relay.h"
 #include "gateway/request.h"
+#include "gateway/routing.h"
 #include "gateway/scrape.h"
 #include "gateway/tls.h"
 #include "gateway/tokens.h"
@@ -44,6 +45,7 @@ struct gw_gateway {
     gw_attempts *attempts;
     gw_tls *tls;           /* NULL: none */
     gw_webhooks *webhooks; /* NULL: it sends none */
+    gw_routing *routing;   /* NULL: it only reads */
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* no request is left */
     bool closed;          /* and none begins any more */
