@@ -15,6 +15,20 @@ _leftovers() {
     fi
 }
 
+# What a bench leaves that was killed.
+_clean_up() {
+    if on_sqlite; then
+        find "$WORK" -name '*.bench-*' -delete
+        return
+    fi
+    for schema in $(sql "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'howdah_bench_')"); do
+        sql "DROP SCHEMA $schema CASCADE" >/dev/null
+    done
+    for role in $(sql "SELECT rolname FROM pg_roles WHERE starts_with(rolname, 'howdah_bench_')"); do
+        sql "DROP OWNED BY $role; DROP ROLE $role" >/dev/null
+    done
+}
+
 _nothing_is_left() {
     left=$(_leftovers)
     [ -z "$left" ] || fail "left behind: $left"
@@ -462,6 +476,8 @@ a_gateway_ends_with_its_bench() {
     gateway=$(_gateway_of $bench)
     kill -KILL $bench
     wait_until _is_gone "$gateway"
+    _clean_up
+    _nothing_is_left
 }
 
 asof_measures_what_two_times_cost() {
