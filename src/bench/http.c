@@ -89,9 +89,10 @@ static int post_events(http_client *c, int64_t n, howdah_error *reterr)
     if (s < 0)
         return s;
     version = last_number(bench_http_body(c->http), "\"version\":");
-    if (version != expected + n)
+    expected += n;
+    if (version != expected)
         return hw_fail(reterr, HOWDAH_FAILED, "an event got version %lld instead of %lld",
-                       (long long)version, (long long)(expected + n));
+                       (long long)version, (long long)expected);
     return HOWDAH_OK;
 }
 

@@ -34,8 +34,6 @@
 /* Connections besides those of the clients. */
 #define CONNECTIONS_MORE 64
 
-extern char **environ;
-
 struct bench_gateway {
     pid_t pid;
     char address[64];
@@ -190,7 +188,7 @@ static int read_line(int in, char line[LINE_SIZE], howdah_error *reterr)
 static int await_address(bench_gateway *g, int in, howdah_error *reterr)
 {
     static const char before[] = "\"listening\":\"";
-    char line[LINE_SIZE];
+    char line[LINE_SIZE] = "";
     const char *at;
     size_t n;
     int s = read_line(in, line, reterr);

@@ -26,7 +26,7 @@
 #define LINES_BYTES_MAX ((size_t)HOWDAH_TOKEN_SCOPES_MAX * 256)
 #define ERROR_BYTES_MAX 1000
 #define WEBHOOK_NAME_MAX 200
-#define HEADER_BYTES_MAX ((size_t)8000)
+#define HEADER_BYTES_MAX 4000 /* of a name, and of a value */
 
 static const hw_registry_ops *ops_of(const howdah_bus *bus)
 {
@@ -313,13 +313,15 @@ static int check_header(hw_str raw_name, hw_str raw_value, howdah_error *reterr)
                                 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     hw_buf name = HW_BUF_INIT(HEADER_BYTES_MAX);
     hw_buf value = HW_BUF_INIT(HEADER_BYTES_MAX);
-    int s;
+    int s = HOWDAH_OK;
 
     hw_json_unescape(raw_name.s, raw_name.len, &name);
     hw_json_unescape(raw_value.s + 1, raw_value.len - 2, &value);
-    s = hw_buf_check(&name, reterr);
-    if (s >= 0)
-        s = hw_buf_check(&value, reterr);
+    if (name.broken == HOWDAH_NO_MEMORY || value.broken == HOWDAH_NO_MEMORY)
+        s = hw_fail_no_memory(reterr);
+    else if (name.broken || value.broken)
+        s = hw_fail_field(reterr, HOWDAH_LIMIT, "headers",
+                          "a name, and a value, must be less than %d bytes", HEADER_BYTES_MAX);
     if (s >= 0 && (name.len == 0 || strspn(hw_buf_str(&name), token) != name.len))
         s = hw_fail_field(reterr, HOWDAH_INVALID, "headers", "a name must be a token of HTTP");
     if (s >= 0 && is_reserved(hw_buf_str(&name)))

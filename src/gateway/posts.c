@@ -54,7 +54,7 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
 }
 
 /* I3: all of it is looked at by nobody, and more than enough ends it. */
-static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
+static size_t on_body(const char *bytes, size_t size, size_t n, void *ctx)
 {
     gw_post *post = ctx;
 
@@ -66,7 +66,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     return 0;
 }
 
-static size_t on_header(char *bytes, size_t size, size_t n, void *ctx)
+static size_t on_header(const char *bytes, size_t size, size_t n, void *ctx)
 {
     gw_post *post = ctx;
 

@@ -406,7 +406,7 @@ static size_t keep_escapes(void *ctx, struct MHD_Connection *connection, char *t
     return strlen(text);
 }
 
-static void on_mhd_log(void *ctx, const char *fmt, va_list args)
+HW_PRINTF(2, 0) static void on_mhd_log(void *ctx, const char *fmt, va_list args)
 {
     char line[512];
 

@@ -43,6 +43,7 @@
 #define REPORT_SOON_MS 1000
 #define REPORT_MS 5000
 #define SUBSCRIBE_AGAIN_MS 5000
+#define END_LOOK_MS 100
 #define SAY_MORE_MS 2000 /* at the end, after the last flight has landed */
 
 typedef struct hook {
@@ -125,6 +126,7 @@ static void lose_store(gw_webhooks *w, const howdah_error *err)
 
     set_bus(w, NULL);
     (void)howdah_close(bus);
+    w->refresh_ms = 0; /* another server may know others */
     w->open_ms = hw_clock_mono_ms() + (no_use ? NO_USE_MS : AWAY_MS);
     if (!w->away)
         gw_log(w->gateway, HOWDAH_LOG_WARN, "webhooks: waiting for the store: %s", err->message);
@@ -518,7 +520,9 @@ static int fly(gw_webhooks *w, hook *h, const howdah_batch *batch, int64_t lease
     h->flights_n++;
     w->flights_n++;
     w->bytes += f->bytes;
-    if (err.status >= 0 && gw_posts_put(w->posts, &f->post))
+    /* I2: what was long on its way from the store is given back. */
+    if (err.status >= 0 && hw_clock_mono_ms() + h->info.timeout_ms < lease_until_ms &&
+        gw_posts_put(w->posts, &f->post))
         return HOWDAH_OK;
     f->post.http_status = HOWDAH_ABSENT;
     f->post.retry_after_ms = -1;
@@ -678,6 +682,8 @@ static int64_t next_ms(const gw_webhooks *w)
 
     if (!w->bus)
         return w->open_ms;
+    if (w->ending)
+        return hw_clock_mono_ms() + END_LOOK_MS;
     for (const hook *h = w->hooks; h; h = h->next)
         if (h->seen && h->info.enabled && h->flights_n < FLIGHTS_EACH && h->look_ms < next)
             next = h->look_ms;
@@ -741,8 +747,6 @@ static int look_after(gw_webhooks *w, const waking *what, bool *ret_more, howdah
         if (!w->listener.listed)
             take_frames(w);
     }
-    if (what->woken)
-        take_frames(w);
     if (s >= 0 && !what->ending)
         s = fetch_some(w, ret_more, reterr);
     for (hook *h = w->hooks; s >= 0 && h; h = h->next)
@@ -764,6 +768,8 @@ static void *work(void *arg)
         if (what.ending &&
             ((w->flights_n == 0 && !w->unsaid) || hw_clock_mono_ms() > what.until_ms + SAY_MORE_MS))
             break;
+        if (what.woken) /* with a store or without: nobody wakes who has not looked */
+            take_frames(w);
         if (have_store(w) && look_after(w, &what, &more, &err) < 0)
             lose_store(w, &err);
     }

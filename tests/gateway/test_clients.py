@@ -34,7 +34,7 @@ def each_curl_of_the_manual_is_answered():
     assert len(lines) >= 12, lines
     with gateway.Gateway(gateway.make_store(STORE)) as g:
         for line in lines:
-            if "https://" in line or "Bearer" in line:
+            if "https://bus" in line or "Bearer" in line:
                 continue  # of a gateway with tokens and a certificate
             shown = line.replace("curl -s", "curl -s -w '\\n%{http_code}'", 1)
             done = subprocess.run(["bash", "-c", "U=%s; J='Content-Type: application/json'; %s" % (g.url, shown)], text=True,

@@ -134,7 +134,7 @@ def a_token_of_another_scope_sees_nothing():
                 expected = (200,)
                 if any(value for value in answer.json.values() if isinstance(value, list)):
                     wrong.append((method, path, scope, answer))
-            elif (method, path) in WHOLE or "/subscriptions/" in path or "{queue}" in path or "{stream}" in path \
+            elif (method, path) in WHOLE or path.startswith("/v1/webhooks") or "/subscriptions/" in path or "{queue}" in path or "{stream}" in path \
                     or path in ("/v1/events", "/v1/events/live", "/v1/diff", "/v1/dead-letters/redrive", "/v1/dead-letters/discard"):
                 expected = (403,)
             else:
@@ -149,7 +149,7 @@ def a_token_of_the_right_scope_gets_in():
     wrong = []
     for method, path, right in ROUTES:
         answer = world.ask(method, path, world.tokens["inside"])
-        refused = (method, path) in WHOLE or any(part in path for part in TOO_MUCH)
+        refused = (method, path) in WHOLE or path.startswith("/v1/webhooks") or any(part in path for part in TOO_MUCH)
         if (answer.status == 403) != refused or answer.status in (401,) or answer.status >= 500:
             wrong.append((method, path, answer))
         if (method, path) in LISTS and path in ("/v1/subscriptions", "/v1/queues") and answer.body.count(b'"mails"') \

@@ -105,6 +105,8 @@ def prepare():
         assert g.put("/v1/subscriptions/" + name, {"start": 0}).status == 201
     for name in ("mail", "busy"):
         assert g.put("/v1/queues/" + name).status in (200, 201)
+    for name in ("orders", "gone"):
+        assert g.put("/v1/webhooks/" + name, {"url": "http://127.0.0.1:9/"}).status in (200, 201)
     jobs = g.post("/v1/queues/mail/jobs", [{"data": n} for n in range(12)]).json
     return stored["id"], jobs
 
@@ -177,6 +179,8 @@ BODIES = {
     "post /v1/jobs/{id}/cancel": lambda: ({"id": g.post("/v1/queues/mail/jobs", {}).json["id"]}, {"reason": "no need"}),
     "post /v1/jobs/{id}/rerun": lambda: ({"id": g.post("/v1/queues/mail/jobs", {"delay": "1h"}).json["id"]}, {}),
     "post /v1/jobs/ack": lambda: (lambda job: ({}, {"acks": [{"id": job["id"], "token": job["token"], "verdict": "complete"}]}))(left.pop()),
+    "put /v1/webhooks/{name}": lambda: ({"name": "new"}, {"url": "https://shop.example/hook", "pattern": "order.*"}),
+    "delete /v1/webhooks/{name}": lambda: ({"name": "gone"}, None),
     "get /v1/dead-letters/{id}": lambda: ({"id": dead_letter()}, None),
     "post /v1/dead-letters/redrive": lambda: ({}, {"ids": [dead_letter()]}),
     "post /v1/dead-letters/discard": lambda: ({}, {"ids": [dead_letter()], "reason": "no need"}),

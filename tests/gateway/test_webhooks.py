@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import urllib.parse
 
 import gateway
 
@@ -485,9 +486,10 @@ def keep_away(g):
         db.execute("BEGIN IMMEDIATE")
         return lambda: (db.execute("ROLLBACK"), db.close())
     import bus
-    bus.psql(g.store, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                      " WHERE datname = current_database() AND pid <> pg_backend_pid()")
-    return lambda: None
+    database = urllib.parse.urlsplit(g.store).path[1:]
+    bus.psql(bus.SERVER, "ALTER DATABASE %s ALLOW_CONNECTIONS false" % database)
+    bus.psql(bus.SERVER, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '%s'" % database)
+    return lambda: bus.psql(bus.SERVER, "ALTER DATABASE %s ALLOW_CONNECTIONS true" % database)
 
 
 def the_store_goes_away_and_nothing_is_lost():
@@ -509,7 +511,7 @@ def the_store_goes_away_and_nothing_is_lost():
         numbers += append(g)
         settled(g)
         assert e.got() == numbers
-        assert "webhooks: the store is there again" in g.log()
+        gateway.wait_until(lambda: "webhooks: the store is there again" in g.log(), "the store to be back")
 
 
 if __name__ == "__main__":
