@@ -31,7 +31,7 @@
 #define HTTP_THREADS 2
 /* Of one connection: what libmicrohttpd has for a request's line and headers, and for the answer's.
    A stream keeps it as long as it is open. */
-#define CONNECTION_BYTES ((size_t)10 * 1024)
+#define CONNECTION_BYTES ((size_t)8 * 1024)
 /* Connections beyond the limit that are told so, and file descriptors that are not connections:
    libmicrohttpd's own, and some for each session of the store. */
 #define OVER_MAX 64
