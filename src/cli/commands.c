@@ -636,7 +636,7 @@ const cli_command cli_commands[] = {
     {.name = "follow",
      .group = "Events",
      .summary = "print events as they appear",
-     .usage = {"follow [--pattern P] [--stream S] [--since N | --place PLACE] [--max N] [OPTIONS]"},
+     .usage = {"follow [--pattern P] [--stream S] [--since N] [--max N] [OPTIONS]"},
      .about = "A live tail without a checkpoint.  Ctrl-C ends it.  With --places each line of JSON "
               "says where it stands; with --place another run goes on after that line, and misses "
               "nothing that commits late.",
