@@ -464,7 +464,7 @@ static void an_owner_without_createrole_has_a_bus_and_a_note(void **state)
     pgt_run(t, t->admin, "DROP ROLE {_publish}, {_read}, {_subscribe}, {_work}, {_admin}");
     bus = pgt_open(t, pgt_env("HOWDAH_TEST_PG_TCP"));
     n = migrate_noting(bus);
-    assert_int_equal(n.steps, 8);
+    assert_int_equal(n.steps, 9);
     assert_int_equal(n.skipped, 5);
     assert_int_equal(pgt_append(bus, "s").version, 1);
     assert_int_equal(read_something(bus, &pgt_error), HOWDAH_OK);

@@ -224,8 +224,9 @@ def server(*words):
 def a_server_that_restarts_under_a_gateway_is_waited_for():
     if STORE != "postgresql":
         raise gateway.Skip("a file has no server")
-    g = gateway.Gateway(gateway.make_store(STORE), "--access-log", "off")
+    g = gateway.Gateway(gateway.make_store(STORE), "--access-log", "off", "--set", "connect_timeout=1s")
     load = Load(g)
+    gateway.wait_until(lambda: all(listener.seen for listener in load.listeners), "all streams")
     for _ in range(3):
         load.wait_for_acks(50)
         server("restart", "-m", "immediate")
@@ -233,7 +234,9 @@ def a_server_that_restarts_under_a_gateway_is_waited_for():
     resumes = [listener.resumes for listener in load.listeners]
     server("stop", "-m", "immediate")
     try:
+        begun = time.monotonic()
         problem = check_problem(g.get("/readyz"), 503)
+        assert time.monotonic() - begun < 10, "%.1f s" % (time.monotonic() - begun)
         assert problem["code"] == "UNAVAILABLE" and problem["retryable"], problem
         assert g.get("/healthz").status == 200
         for path in ("/v1/events", "/v1/events/live", "/v1/status", "/v1/queues"):

@@ -69,7 +69,6 @@ static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_pu
         .data = job->data ? (hw_str){job->data, job->data_len} : HW_STR_LIT("{}"),
         .content_type = hw_str_of(job->content_type),
         .headers = job->headers ? (hw_str){job->headers, job->headers_len} : HW_STR_NULL,
-        .delay_us = job->delay_ms * 1000,
         .run_at_us = job->run_at_us,
         .priority = (int32_t)job->priority,
         .max_attempts = (int32_t)job->max_attempts,
@@ -82,8 +81,10 @@ static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_pu
         s = hw_rule_headers(push->headers, reterr);
     if (s >= 0)
         s = check_times(job, reterr);
-    if (s >= 0)
+    if (s >= 0) {
+        push->delay_us = job->delay_ms * 1000;
         s = hw_rule_priority(job->priority, reterr);
+    }
     if (s >= 0)
         s = hw_rule_max_attempts(job->max_attempts, reterr);
     if (s >= 0)
