@@ -2,8 +2,9 @@
  * registry.c - tokens and webhooks: what gateways have to agree on.
  *
  *   I1  A secret is made here, from the system's randomness, and handed out once.  It is in no
- * error, no log and no statement's text. I2  A secret whose store has an unknown outcome is not
- * handed out: nobody would know whether it is good.
+ *       error, no log and no statement's text.
+ *   I2  A secret whose store has an unknown outcome is not handed out: nobody would know whether
+ *       it is good.
  */
 #include <openssl/crypto.h>
 #include <stdio.h>

@@ -8,8 +8,9 @@
  * the versions (hw_round_know()) and plans again, this time with certainty.
  *
  *   I1  The verdicts are those of the batches one after the other, in the order given.  A batch
- * that is refused changes nothing for those behind it. I2  What is refused here is refused because
- * of batches that go: it stays so if these are stored. Or because of a version that was looked up.
+ *       that is refused changes nothing for those behind it.
+ *   I2  What is refused here is refused because of batches that go: it stays so if these are
+ *       stored. Or because of a version that was looked up.
  *   I3  No id goes twice.
  *   I4  The merged batch keeps the order of the batches and of their events.
  */

@@ -1,12 +1,12 @@
 /*
  * cloudevents.c - CloudEvents 1.0 as events of ours: in headers, as an object, as a list of them.
  *
- *   I1  (source, id) names a CloudEvent.  An id that is a UUID becomes the event's id; of any other
- *       the id is made of source and id, so the same CloudEvent is stored once.
- *   I2  type is the type; subject, or else source, is the stream, unless an extension "stream"
- * names it; time is the valid time.  What has no field of ours is kept as a header "ce-NAME". I3
- * Attributes that the specification forbids are refused: a mistake of the sender would otherwise be
- * stored for good.
+ *   I1  (source, id) names a CloudEvent.  An id that is a UUID becomes the event's id; of any
+ *       other the id is made of source and id, so the same CloudEvent is stored once.
+ *   I2  The type is the type; subject, or else source, is the stream, unless an extension "stream"
+ *       names it; time is the valid time.  What has no field of ours is kept as a header "ce-NAME".
+ *   I3  Attributes that the specification forbids are refused: a mistake of the sender would
+ *       otherwise be stored for good.
  */
 #include <assert.h>
 #include <microhttpd.h>

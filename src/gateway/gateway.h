@@ -11,13 +11,14 @@
  * What must stay true:
  *
  *   I1  The threads that speak HTTP never wait for the store.  A request that needs it is
- * suspended, goes to the pool, and is resumed when its answer is there. I2  A handle of the library
- * is used by one thread at a time: each worker has a bus of its own. I3  Everything that waits has
- * a limit, in number and in bytes, and a deadline: connections, headers, bodies, requests that wait
- * for a worker, streams.  Over it the client is told, and told when to come again. I4  What is
- * acknowledged is stored.  An outcome that nobody knows is said to be unknown. I5  An answer is
- * made of what the store said to this request.  Nothing is kept from one request for another but
- * what may be old: a list of tokens, for a second or two.
+ *       suspended, goes to the pool, and is resumed when its answer is there.
+ *   I2  A handle of the library is used by one thread at a time: each worker has a bus of its own.
+ *   I3  Everything that waits has a limit, in number and in bytes, and a deadline: connections,
+ *       headers, bodies, requests that wait for a worker, streams.  Over it the client is told,
+ *       and told when to come again.
+ *   I4  What is acknowledged is stored.  An outcome that nobody knows is said to be unknown.
+ *   I5  An answer is made of what the store said to this request.  Nothing is kept from one
+ *       request for another but what may be old: a list of tokens, for a second or two.
  */
 #ifndef HW_GATEWAY_GATEWAY_H
 #define HW_GATEWAY_GATEWAY_H

@@ -3,7 +3,7 @@
  *
  *   I1  A secret is in the one answer that made it.
  *   I2  A test is sent as an event is, by the same rules about addresses and times.  It is no
- * event: nothing is stored, and nothing waits for it.
+ *       event: nothing is stored, and nothing waits for it.
  */
 #include <openssl/crypto.h>
 #include <stdio.h>

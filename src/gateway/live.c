@@ -9,10 +9,11 @@
  *   I1  What a client is sent has its place behind it, and its place is what has been put into the
  *       buffer that is being sent.  A client that comes back with the last id that it saw is sent
  *       all that came after that.
- *   I2  A client costs one buffer of at most a piece, however slow it is, and none while it sleeps.
+ *   I2  A client costs one buffer of at most a piece, however slow it is, and none while it
+ *       sleeps.
  *   I3  Every 15 s there is something to be read: a comment, with the place, so that a client with
- * a rare pattern does not go through all the rest again when it comes back. I4  Whoever sleeps is
- * woken under the relay's lock, once.
+ *       a rare pattern does not go through all the rest again when it comes back.
+ *   I4  Whoever sleeps is woken under the relay's lock, once.
  */
 #include <assert.h>
 #include <string.h>

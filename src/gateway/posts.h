@@ -2,8 +2,8 @@
  * posts.h - requests that the gateway sends: one thread and libcurl, for any number of them.
  *
  *   I1  The address that is really connected to is checked, not the name: what a name meant a
- * moment ago says nothing.  Without "anywhere" only public ones are connected to, whatever the URL,
- *       its spelling and the environment (proxies) say.
+ *       moment ago says nothing.  Without "anywhere" only public ones are connected to, whatever
+ *       the URL, its spelling and the environment (proxies) say.
  *   I2  A redirect is an answer, and not a good one: nobody checked where it leads.
  *   I3  Of an answer the status and the wish to come later count.  At most 4 KiB of its body are
  *       read, and nothing of it is kept, told or logged.

@@ -5,14 +5,15 @@
  * be sent, and the last frames are kept in a ring that all clients at the head share.
  *
  *   I1  A frame has the place of the relay after it.  So whoever has been sent it, and all before
- * it, can come back with that place and goes on after it, past events that commit late. I2  The
- * ring is bounded in frames and bytes.  A client that falls out of it is not waited for: it reads
- * for itself from its place (live.c), and joins again when it has caught up. I3  When the log is
- * replaced by one that knows less, numbers may be those of other events: the ring is emptied, and
- * everybody reads for himself from his place.  So it is, too, while nobody listens and nobody has
- * wanted to for a while: then events are only gone past, and no frames are made of them. I4  The
- * relay needs the store, and waits for it as long as it takes.  Meanwhile nothing is lost: it goes
- * on from its own place.
+ *       it, can come back with that place and goes on after it, past events that commit late.
+ *   I2  The ring is bounded in frames and bytes.  A client that falls out of it is not waited for:
+ *       it reads for itself from its place (live.c), and joins again when it has caught up.
+ *   I3  When the log is replaced by one that knows less, numbers may be those of other events: the
+ *       ring is emptied, and everybody reads for himself from his place.  So it is, too, while
+ *       nobody listens and nobody has wanted to for a while: then events are only gone past, and
+ *       no frames are made of them.
+ *   I4  The relay needs the store, and waits for it as long as it takes.  Meanwhile nothing is
+ *       lost: it goes on from its own place.
  */
 #ifndef HW_GATEWAY_RELAY_H
 #define HW_GATEWAY_RELAY_H

@@ -2,11 +2,12 @@
  * scope.h - what a token's scopes leave of the bus.
  *
  *   I1  A filter is inside a scope when everything that it could ever match is.  It has to be
- * inside one pattern of the scope: two that cover it together are not noticed. I2  Case counts, and
- * texts are compared after they were decoded, byte by byte: what reaches the store is what was
- * compared. I3  Types and streams limit what has to do with events, queues what has to do with
- * jobs. I4  What has a name is refused (403).  What has an id is not there (404): ids cannot be
- * probed.
+ *       inside one pattern of the scope: two that cover it together are not noticed.
+ *   I2  Case counts, and texts are compared after they were decoded, byte by byte: what reaches
+ *       the store is what was compared.
+ *   I3  Types and streams limit what has to do with events, queues what has to do with jobs.
+ *   I4  What has a name is refused (403).  What has an id is not there (404): ids cannot be
+ *       probed.
  */
 #ifndef HW_GATEWAY_SCOPE_H
 #define HW_GATEWAY_SCOPE_H

@@ -2,9 +2,9 @@
  * server.c - sockets and limits: the only file that starts and stops libmicrohttpd.
  *
  *   I1  A connection that does nothing, or takes too long over a request's headers or body, is
- * ended by the clock below, and not by what it sends: a byte now and then keeps no slot. I2  While
- * it ends, the gateway answers what runs, and says on each connection that it closes. libmicrohttpd
- * is stopped when no request is left.
+ *       ended by the clock below, and not by what it sends: a byte now and then keeps no slot.
+ *   I2  While it ends, the gateway answers what runs, and says on each connection that it closes.
+ *       libmicrohttpd is stopped when no request is left.
  */
 #include <arpa/inet.h>
 #include <assert.h>

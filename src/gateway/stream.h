@@ -2,9 +2,10 @@
  * stream.h - answers that are made piece by piece, as fast as the client reads.
  *
  *   I1  At most one piece is held, and none is made before the one before it was sent: a slow
- * client costs its own piece, and no session of the store. I2  An answer that cannot be continued
- * is cut off, so that no client takes it for complete. I3  While a stream waits, its connection is
- * suspended, and whoever resumes it has the request until then.
+ *       client costs its own piece, and no session of the store.
+ *   I2  An answer that cannot be continued is cut off, so that no client takes it for complete.
+ *   I3  While a stream waits, its connection is suspended, and whoever resumes it has the request
+ *       until then.
  */
 #ifndef HW_GATEWAY_STREAM_H
 #define HW_GATEWAY_STREAM_H

@@ -2,8 +2,8 @@
  * tokens.h - who may: the tokens of the store, as they were within the last two seconds.
  *
  *   I1  The threads that speak HTTP never wait for the store: a thread of its own, with a session
- * of its own, looks every second.  A request that finds the list older than two seconds asks the
- *       store itself, in its worker, before anything is done.
+ *       of its own, looks every second.  A request that finds the list older than two seconds asks
+ *       the store itself, in its worker, before anything is done.
  *   I2  A request keeps the list that it was judged by until it ends.  A list is never changed.
  *   I3  Once a token has been made, tokens are asked for, even if all of them are revoked: nobody
  *       opens a gateway to everybody by taking the last token away.

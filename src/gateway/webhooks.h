@@ -8,16 +8,18 @@
  *           ◀──ack, nack, release──        ◀──outcome──
  *
  *   I1  Everything that must not be lost is in the store: an event is acked after its endpoint has
- *       answered with 2xx, and not before.  Whatever is killed, it comes again when its lease ends.
+ *       answered with 2xx, and not before.  Whatever is killed, it comes again when its lease
+ *       ends.
  *   I2  An event is in one flight at a time, with any number of gateways: that is what a lease
- * says, and it is longer than the request may take.  Each stream comes in order, because the group
- *       gives out the next event of a stream after the one before.
- *   I3  What a flight is for, it brings along: subscription, token, which webhook it was begun for.
- *       A webhook that was changed meanwhile is another one, and its flights speak for the old.
- *   I4  While the store is away, outcomes wait for it, until their leases are over; nothing more is
- *       fetched.  A server that knows less refuses their tokens, and the events come again.
- *   I5  Bounded are: flights of a webhook, flights and bytes of all, webhooks, and the time of each
- *       request, of an outcome that waits, and of the end.
+ *       says, and it is longer than the request may take.  Each stream comes in order, because the
+ *       group gives out the next event of a stream after the one before.
+ *   I3  What a flight is for, it brings along: subscription, token, which webhook it was begun
+ *       for. A webhook that was changed meanwhile is another one, and its flights speak for the
+ *       old.
+ *   I4  While the store is away, outcomes wait for it, until their leases are over; nothing more
+ *       is fetched.  A server that knows less refuses their tokens, and the events come again.
+ *   I5  Bounded are: flights of a webhook, flights and bytes of all, webhooks, and the time of
+ *       each request, of an outcome that waits, and of the end.
  *   I6  A secret goes from the store into a signature, and nowhere else.
  */
 #ifndef HW_GATEWAY_WEBHOOKS_H

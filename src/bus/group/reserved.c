@@ -12,8 +12,8 @@
  *       by that thread only, after each event.
  *   I4  The reservation ends when others want to take part, when an event fails, when there is
  *       nothing left, or when this process has to stop.  Nothing is begun from then on.  Events
- * that have failed, or still run after a moment, become batches of their own: their threads say
- *       what became of them, as of any batch.
+ *       that have failed, or still run after a moment, become batches of their own: their threads
+ *       say what became of them, as of any batch.
  *   I5  What is done is stored, also after an interrupt, or when the store was away.
  *   I6  Memory: at most PAGES pages, each of at most a batch of the store.
  *   I7  Nothing is begun when the lease may be over, counted from before it was asked for.
@@ -21,8 +21,8 @@
  *       knows less, and gives the same numbers to other events.  So with each range the token
  *       changes, and a server that does not know the last one is told nothing.
  *   I9  At the head of a log that grows fast the reservation goes on: by lane, each batch would
- * have a few events, and cost those who append more than the handlers are worth.  Between two short
- *       ranges there is a rest, some times as long as it took to get the last one.
+ *       have a few events, and cost those who append more than the handlers are worth.  Between
+ *       two short ranges there is a rest, some times as long as it took to get the last one.
  */
 #include <assert.h>
 #include <stdio.h>

@@ -12,12 +12,12 @@
  *   I5  A lost race is worth another attempt only where the next statement sees more: inside a
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
  *   I6  An exact version that the session knows to be stored (known_versions.c) is not looked up
- * again by the statement; the unique key still says whether the next one is free. I7  A number that
- * an event has already is not a lost race: the sequence lags behind the log, as in a copy of the
- * tables without it.  Another attempt would draw the next number, until one lands below what
- * subscriptions have done. I8  A correction always goes through append_correction(): it locks what
- * it corrects, which not everybody who may append has the right to, and other appends are not
- * slowed by it.
+ *       again by the statement; the unique key still says whether the next one is free.
+ *   I7  A number that an event has already is not a lost race: the sequence lags behind the log,
+ *       as in a copy of the tables without it.  Another attempt would draw the next number, until
+ *       one lands below what subscriptions have done.
+ *   I8  A correction always goes through append_correction(): it locks what it corrects, which not
+ *       everybody who may append has the right to, and other appends are not slowed by it.
  */
 #include <assert.h>
 #include <string.h>
